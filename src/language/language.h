@@ -1,0 +1,107 @@
+/* language: what languages/<id>.yaml says, as structs.
+ *
+ * No C file knows a language's name: everything that differs between languages stands in these
+ * structs. This layer reads files and looks for programs by name; it never starts a program. The
+ * engine does that, in a cell, and keeps what it learned in the probe cache (cache.h). */
+#ifndef HOTCELL_LANGUAGE_LANGUAGE_H
+#define HOTCELL_LANGUAGE_LANGUAGE_H
+
+#include "base/buf.h"
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* A NULL-free list of strings, as libcyaml loads it. */
+struct strings {
+	char **at;
+	unsigned count;
+};
+
+/* One way to have the language: the first candidate whose programs exist and whose version command
+ * ends with 0 is taken. Empty commands fall back on those of the language. */
+struct candidate {
+	char *program;           /* "/usr/bin/python3", "~/.nvm/x/bin/node", or a bare name that is
+	                          * looked for in the directories that a cell sees */
+	struct strings also;     /* other programs that must exist too: javac beside java */
+	struct strings version;  /* command whose first line of output is the version */
+	struct strings compile;
+	struct strings run;
+	struct strings last_line;
+	struct strings needs;    /* further host directories that the cell must see, read-only */
+};
+
+/* What a compile step may use. 0 = as much as the run. */
+struct compile_limits {
+	uint64_t timeout_s;
+	uint64_t memory_mb;
+	uint64_t processes;
+};
+
+struct language {
+	char *id;
+	char *name;              /* as people write it: "C++" */
+	struct strings aliases;
+	char *file;              /* what code given as text is called in the workspace */
+	struct strings endings;  /* ".py": how the language of a file is guessed */
+	struct strings shebangs; /* "python3": the same for a first line with #! */
+	char *install;           /* what to tell who has not got it: "apt install python3" */
+	struct candidate *find;
+	unsigned find_count;
+	struct strings version;
+	struct strings compile;  /* none = nothing to compile */
+	struct compile_limits compile_limits;
+	struct strings run;
+	struct strings last_line; /* runs the code and echoes the value of a last expression */
+	struct strings env;       /* "NAME=value", added to the cell's environment */
+	struct strings needs;
+	uint64_t memory_mb;       /* the least that a run needs, where the default is too little */
+	uint64_t processes;       /* likewise */
+	char *driver;             /* name under drivers/ of its warm driver, where there is one */
+	struct strings dependencies; /* command that installs packages; reserved */
+	char *path;               /* the YAML file this came from (not in the file) */
+};
+
+struct registry;
+
+/* The files in `dirs` (the last one wins where two have the same id). A wrong file is left out and
+ * told to on_problem as "file:line: key: what is wrong"; a directory that is not there is no
+ * problem. Never fails. */
+struct registry *registry_load(const char *const *dirs, unsigned dirs_count,
+	void (*on_problem)(void *context, const char *text), void *context);
+void registry_free(struct registry *r);
+
+unsigned registry_count(const struct registry *r);
+const struct language *registry_at(const struct registry *r, unsigned i); /* sorted by id */
+
+/* By id or alias, in any case of letters. NULL with *e "unknown language X" (and, if there is a
+ * near one, "; did you mean Y?"). */
+const struct language *registry_find(const struct registry *r, const char *name, struct err *e);
+
+/* By the ending of `path`, else by a first line "#!/usr/bin/env NAME" or "#!/path/NAME" in `code`
+ * (a version behind the name is ignored: python3.11 is python3). NULL if neither tells. */
+const struct language *registry_guess(
+	const struct registry *r, const char *path, const char *code, size_t code_len);
+
+/* Where a bare program name is looked for: what a cell sees. NULL-terminated. */
+extern const char *const language_program_dirs[];
+
+/* The candidate's program, absolute and with "~" replaced, if it and all of `also` exist and are
+ * executable; else NULL. To be freed. */
+char *candidate_resolve(const struct candidate *c);
+
+/* Replaces in each word of `command`: {program} {file} {out} {args} {drivers} {workspace}. A word
+ * that is exactly "{args}" becomes all of `args` (none: nothing). An unknown {name} is left as it
+ * is. Returns a NULL-terminated array to be freed with strings_free(). */
+struct expansion {
+	const char *program;
+	const char *file;      /* the entry file, relative to the workspace */
+	const char *out;       /* where a compiler leaves its program */
+	const char *drivers;   /* where drivers/ is inside the cell */
+	const char *workspace; /* the workspace inside the cell */
+	const char *const *args; /* NULL-terminated or NULL */
+};
+char **command_expand(const struct strings *command, const struct expansion *x);
+void strings_free(char **list);
+
+#endif

@@ -1,0 +1,10 @@
+# Debian packages by purpose. No version is named: what the release has is what is used.
+PACKAGES_BUILD = gcc libc6-dev meson ninja-build pkg-config scdoc \
+	libseccomp-dev libcap-ng-dev libjansson-dev libcyaml-dev
+PACKAGES_RUN = python3
+PACKAGES_TEST = libcmocka-dev python3-pytest python3-pytest-xdist clang clang-tidy cppcheck libclang-rt-14-dev \
+	iproute2 procps
+PACKAGES_LANGUAGES = python3 python3-numpy python3-pandas python3-matplotlib nodejs bash dash \
+	gcc g++ libc6-dev golang-go rustc default-jdk-headless ruby perl php-cli lua5.4 r-base-core \
+	sqlite3 gawk
+PACKAGES_BENCH = bubblewrap firejail crun podman docker.io
