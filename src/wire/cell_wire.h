@@ -1,0 +1,149 @@
+/* cell_wire: what engine and keeper say to each other on a cell's control socket.
+ *
+ *	engine                        keeper
+ *	  PUT file…           ──────▶   staged beneath the workspace, in pieces
+ *	  EXEC command        ──────▶   starts it
+ *	  STDIN…, STDIN_END   ──────▶
+ *	  ◀──────  OUTPUT…               what it prints, as it comes
+ *	  ◀──────  EXITED                how it ended: nothing of it is running any more
+ *	  LIST                ──────▶
+ *	  ◀──────  FILE…, LISTED         what is in the workspace, and what of it is new
+ *	  GET path            ──────▶
+ *	  ◀──────  DATA…, GOT
+ *
+ * A PUT that fails is not answered: the next EXEC is, with EXITED that carries the reason. So a
+ * run needs no round trip before its program starts. */
+#ifndef HOTCELL_WIRE_CELL_WIRE_H
+#define HOTCELL_WIRE_CELL_WIRE_H
+
+#include "wire/frame.h"
+#include "wire/limits.h"
+
+#include <stdbool.h>
+
+enum cell_frame {
+	CELL_PUT = 64,
+	CELL_EXEC,
+	CELL_STDIN,
+	CELL_STDIN_END,
+	CELL_LIST,
+	CELL_GET,
+	CELL_OUTPUT,
+	CELL_EXITED,
+	CELL_FILE,
+	CELL_LISTED,
+	CELL_DATA,
+	CELL_GOT,
+};
+
+enum { EXEC_WORDS_MAX = 1024 };
+
+enum file_kind { FILE_REGULAR = 1, FILE_DIRECTORY, FILE_SYMLINK, FILE_OTHER };
+
+struct msg_put {
+	const char *path; /* relative to the workspace */
+	uint8_t kind;     /* FILE_REGULAR, FILE_DIRECTORY or FILE_SYMLINK (data = its target) */
+	uint8_t append;   /* this is not the file's first piece */
+	uint32_t mode;
+	const uint8_t *data;
+	size_t data_len;
+};
+
+enum stdin_kind { STDIN_NULL = 1, STDIN_STREAM };
+
+struct msg_exec {
+	uint64_t wall_ms;
+	uint64_t cpu_ms;
+	uint64_t file_bytes;
+	uint64_t open_files;
+	uint64_t processes;
+	uint64_t output_bytes;
+	uint8_t stdin_kind;
+	uint32_t argv_count;
+	uint32_t env_count;
+	/* argv, then environment, each NULL-terminated. */
+	const char *words[EXEC_WORDS_MAX];
+};
+
+enum stream { STREAM_STDOUT = 1, STREAM_STDERR };
+
+struct msg_output {
+	uint8_t stream;
+	const uint8_t *data;
+	size_t data_len;
+};
+
+/* Why the keeper ended a program. */
+enum ended_by {
+	ENDED_BY_ITSELF,
+	ENDED_BY_TIMEOUT,
+	ENDED_BY_CANCEL,
+	ENDED_BY_CPU,
+	ENDED_BY_MEMORY,
+	ENDED_BY_OUTPUT,
+	ENDED_BY_FAILURE, /* it never started: text says why */
+	ENDED_BY_COUNT,
+};
+
+struct msg_exited {
+	uint8_t ended_by;
+	uint32_t wait_status;
+	uint64_t wall_us;
+	uint64_t cpu_us;        /* of all that was reaped */
+	uint64_t max_rss_bytes; /* of the largest single process */
+	uint64_t processes;     /* how many were reaped */
+	uint8_t disk_full;
+	const char *text;
+};
+
+struct msg_file {
+	const char *path;
+	uint8_t kind;
+	uint8_t generated; /* new or changed since it was staged */
+	uint32_t mode;
+	uint64_t size_bytes;
+};
+
+struct msg_listed {
+	uint8_t incomplete; /* there were more files, or deeper ones, than are listed */
+};
+
+struct msg_get {
+	const char *path;
+};
+
+struct msg_data {
+	const uint8_t *data;
+	size_t data_len;
+};
+
+struct msg_got {
+	uint32_t error; /* errno, 0 = all of the file was sent */
+};
+
+void put_put(struct frame_out *f, const struct msg_put *m);
+bool get_put(struct frame_in *f, struct msg_put *m);
+void put_exec(struct frame_out *f, const struct msg_exec *m);
+bool get_exec(struct frame_in *f, struct msg_exec *m);
+const char *const *exec_argv(const struct msg_exec *m);
+const char *const *exec_env(const struct msg_exec *m);
+/* STDIN, DATA */
+void put_data(struct frame_out *f, enum cell_frame type, const struct msg_data *m);
+bool get_data(struct frame_in *f, struct msg_data *m);
+/* STDIN_END, LIST */
+void put_bare(struct frame_out *f, enum cell_frame type);
+bool get_bare(struct frame_in *f);
+void put_get(struct frame_out *f, const struct msg_get *m);
+bool get_get(struct frame_in *f, struct msg_get *m);
+void put_output(struct frame_out *f, const struct msg_output *m);
+bool get_output(struct frame_in *f, struct msg_output *m);
+void put_exited(struct frame_out *f, const struct msg_exited *m);
+bool get_exited(struct frame_in *f, struct msg_exited *m);
+void put_file(struct frame_out *f, const struct msg_file *m);
+bool get_file(struct frame_in *f, struct msg_file *m);
+void put_listed(struct frame_out *f, const struct msg_listed *m);
+bool get_listed(struct frame_in *f, struct msg_listed *m);
+void put_got(struct frame_out *f, const struct msg_got *m);
+bool get_got(struct frame_in *f, struct msg_got *m);
+
+#endif
