@@ -1,0 +1,230 @@
+#include "keeper/files.h"
+
+#include "base/fd.h"
+#include "base/own.h"
+#include "base/path.h"
+#include "workspace/walk.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <time.h>
+
+enum { LIST_ENTRIES_MAX = 20000, LIST_DEPTH_MAX = 128 };
+
+/* The keeper serves one thing at a time: one buffer for all frames that it builds here. */
+static struct frame_out frame;
+
+int files_open(struct files *f, const char *workspace, struct err *e)
+{
+	*f = (struct files){ .put_fd = -1 };
+	f->workspace_fd = open(workspace, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return f->workspace_fd < 0 ? err_sys(e, "open '%s'", workspace) : 0;
+}
+
+void files_close(struct files *f)
+{
+	own_close(&f->put_fd);
+	own_close(&f->workspace_fd);
+	free(f->put_path);
+	baseline_clear(&f->baseline);
+	*f = (struct files){ .put_fd = -1, .workspace_fd = -1 };
+}
+
+/* Files are given an older time than now: clocks of file systems are coarse, and a program that
+ * changes a file at once must not leave the same time on it. */
+static void age(int fd)
+{
+	struct timespec times[2];
+
+	clock_gettime(CLOCK_REALTIME, &times[0]);
+	times[0].tv_sec -= 2;
+	times[1] = times[0];
+	futimens(fd, times);
+}
+
+int files_put_end(struct files *f, struct err *e)
+{
+	struct stat status;
+	int failed = 0;
+
+	if (f->put_fd < 0)
+		return 0;
+	age(f->put_fd);
+	if (fstat(f->put_fd, &status))
+		failed = err_sys(e, "stat '%s'", f->put_path);
+	else
+		baseline_add(&f->baseline, f->put_path, &status, f->put_hash);
+	close(take_fd(&f->put_fd));
+	free(f->put_path);
+	f->put_path = NULL;
+	return failed;
+}
+
+/* The directory in which the last name of `path` stands. */
+static int open_parent(struct files *f, const char *path, struct err *e)
+{
+	auto_free char *parent = xstrdup(path);
+	char *slash = strrchr(parent, '/');
+	int fd;
+
+	if (path_make_parents(f->workspace_fd, path, 0755, e))
+		return -1;
+	if (slash)
+		*slash = '\0';
+	fd = path_open_beneath(
+		f->workspace_fd, slash ? parent : ".", O_RDONLY | O_DIRECTORY, 0, true);
+	return fd < 0 ? err_sys(e, "open directory of '%s'", path) : fd;
+}
+
+static int put_new(struct files *f, const struct msg_put *m, struct err *e)
+{
+	auto_close int parent = open_parent(f, m->path, e);
+	const char *name = path_base(m->path);
+	struct stat status;
+
+	if (parent < 0)
+		return -1;
+	if (m->kind == FILE_DIRECTORY) {
+		if (mkdirat(parent, name, m->mode) && errno != EEXIST)
+			return err_sys(e, "create directory '%s'", m->path);
+		if (fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) || !S_ISDIR(status.st_mode))
+			return err_set(e, ERR_INPUT, "'%s' is there and is not a directory", m->path);
+		baseline_add(&f->baseline, m->path, &status, 0);
+		return 0;
+	}
+	/* Replace, never write into what is there: it may be a link to something else. */
+	if (unlinkat(parent, name, 0) && errno != ENOENT)
+		return err_sys(e, "replace '%s'", m->path);
+	if (m->kind == FILE_SYMLINK) {
+		char target[PATH_MAX_BYTES + 1] = { 0 };
+
+		if (m->data_len > PATH_MAX_BYTES)
+			return err_set(e, ERR_INPUT, "symlink '%s' is too long", m->path);
+		memcpy(target, m->data, m->data_len);
+		if (symlinkat(target, parent, name) ||
+			fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW))
+			return err_sys(e, "create symlink '%s'", m->path);
+		baseline_add(&f->baseline, m->path, &status,
+			baseline_hash(BASELINE_HASH_INIT, target, m->data_len));
+		return 0;
+	}
+	f->put_fd = openat(parent, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
+		m->mode | 0600);
+	if (f->put_fd < 0)
+		return err_sys(e, "create '%s'", m->path);
+	f->put_path = xstrdup(m->path);
+	f->put_hash = BASELINE_HASH_INIT;
+	return 0;
+}
+
+int files_put(struct files *f, const struct msg_put *m, struct err *e)
+{
+	if (m->append) {
+		if (f->put_fd < 0 || strcmp(f->put_path, m->path) != 0)
+			return err_set(e, ERR_PROTOCOL, "'%s' was not begun", m->path);
+	} else if (files_put_end(f, e) || put_new(f, m, e)) {
+		return -1;
+	}
+	if (m->kind != FILE_REGULAR)
+		return 0;
+	if (fd_write_all(f->put_fd, m->data, m->data_len))
+		return err_sys(e, "write '%s'", m->path);
+	f->put_hash = baseline_hash(f->put_hash, m->data, m->data_len);
+	return 0;
+}
+
+static uint8_t kind_of(mode_t mode)
+{
+	if (S_ISREG(mode))
+		return FILE_REGULAR;
+	if (S_ISDIR(mode))
+		return FILE_DIRECTORY;
+	if (S_ISLNK(mode))
+		return FILE_SYMLINK;
+	return FILE_OTHER;
+}
+
+struct listing {
+	struct files *files;
+	files_send send;
+	void *context;
+};
+
+static int list_one(void *context, const char *path, const struct stat *status)
+{
+	struct listing *l = context;
+	struct msg_file m = {
+		.path = path,
+		.kind = kind_of(status->st_mode),
+		.generated = !baseline_unchanged(
+			&l->files->baseline, l->files->workspace_fd, path, status),
+		.mode = status->st_mode & 07777,
+		.size_bytes = (uint64_t)status->st_size,
+	};
+
+	put_file(&frame, &m);
+	return l->send(l->context, &frame);
+}
+
+int files_list(struct files *f, files_send send, void *context)
+{
+	struct listing l = { .files = f, .send = send, .context = context };
+	struct walk_options options = {
+		.entries_max = LIST_ENTRIES_MAX,
+		.depth_max = LIST_DEPTH_MAX,
+		.on_entry = list_one,
+		.context = &l,
+	};
+	bool complete = false;
+	int stop = walk(f->workspace_fd, &options, &complete);
+
+	if (stop > 0)
+		return stop;
+	put_listed(&frame, &(struct msg_listed){ .incomplete = !complete });
+	return send(context, &frame);
+}
+
+static int send_contents(int fd, files_send send, void *context, int *ret_errno)
+{
+	static uint8_t piece[FRAME_DATA_MAX];
+
+	for (;;) {
+		ssize_t n = read(fd, piece, sizeof(piece));
+		int stop;
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			*ret_errno = errno;
+		if (n <= 0)
+			return 0;
+		put_data(&frame, CELL_DATA,
+			&(struct msg_data){ .data = piece, .data_len = (size_t)n });
+		stop = send(context, &frame);
+		if (stop)
+			return stop;
+	}
+}
+
+int files_get(struct files *f, const char *path, files_send send, void *context)
+{
+	auto_close int fd =
+		path_open_beneath(f->workspace_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, true);
+	int failed = fd < 0 ? errno : 0;
+	struct stat status;
+	int stop;
+
+	/* Asked after opening: what it was before may have been swapped since. */
+	if (!failed && fstat(fd, &status))
+		failed = errno;
+	if (!failed && !S_ISREG(status.st_mode))
+		failed = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
+	if (!failed) {
+		stop = send_contents(fd, send, context, &failed);
+		if (stop)
+			return stop;
+	}
+	put_got(&frame, &(struct msg_got){ .error = (uint32_t)failed });
+	return send(context, &frame);
+}

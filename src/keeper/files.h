@@ -1,0 +1,31 @@
+/* files: the keeper's side of PUT, LIST and GET. Everything is beneath the workspace, through no
+ * symlink, and blocks on nothing that a program may have left there. */
+#ifndef HOTCELL_KEEPER_FILES_H
+#define HOTCELL_KEEPER_FILES_H
+
+#include "base/err.h"
+#include "wire/cell_wire.h"
+#include "workspace/baseline.h"
+
+struct files {
+	int workspace_fd;
+	struct baseline baseline;
+	/* The file that is being put, piece by piece. */
+	int put_fd;
+	char *put_path;
+	uint64_t put_hash;
+};
+
+int files_open(struct files *f, const char *workspace, struct err *e);
+void files_close(struct files *f);
+
+int files_put(struct files *f, const struct msg_put *m, struct err *e);
+/* The last piece has been put: what is there now is the baseline. */
+int files_put_end(struct files *f, struct err *e);
+
+/* Each frame goes to `send`, which returns non-zero to stop. */
+typedef int (*files_send)(void *context, const struct frame_out *frame);
+int files_list(struct files *f, files_send send, void *context);
+int files_get(struct files *f, const char *path, files_send send, void *context);
+
+#endif

@@ -1,0 +1,412 @@
+/* Theory of operation
+ *
+ *	          control socket (frames)              lifeline (orders; end = die)
+ *	                 │                                   │
+ *	            ┌────┴───────────────────────────────────┴────┐
+ *	            │ keeper: one poll() loop, one program at most │
+ *	            └────┬──────────────┬──────────────┬──────────┘
+ *	            stdin│        stdout│        stderr│   pipes
+ *	                 └────────── program ──────────┘
+ *
+ *	IDLE --EXEC--> RUNNING --program ended, or we end it--> ENDING --all reaped, pipes dry--> IDLE
+ *
+ * RUNNING lasts until the program that was started ends. Then whatever it left behind is killed,
+ * the pipes are read to their end, and EXITED is sent: after that nothing of the run is alive.
+ * Sending to the engine may block; while it does, the clock and the lifeline are still watched. */
+#include "keeper/keeper.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/own.h"
+#include "keeper/files.h"
+#include "keeper/program.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+enum state { IDLE, RUNNING, ENDING };
+
+struct keeper {
+	const struct keeper_options *options;
+	struct files files;
+	struct program program;
+	enum state state;
+	int signal_fd;
+	bool hung_up; /* the engine or the warden is gone: leave */
+
+	enum ended_by ended_by;
+	int64_t started_us;
+	int64_t deadline_us;
+	int64_t last_kill_us;
+	uint64_t output_max;
+	uint64_t output_seen[2];
+
+	struct err put_error; /* kind is ERR_NONE while staging goes well */
+
+	/* Input for the program that its pipe had no room for yet. While there is some, nothing is
+	 * read from the engine: back-pressure. */
+	uint8_t stdin_data[FRAME_MAX];
+	size_t stdin_at;
+	size_t stdin_len;
+	bool stdin_ends;
+};
+
+/* One keeper per process; its buffers are too large for a stack. */
+static struct keeper the_keeper;
+static uint8_t in_buffer[FRAME_MAX];
+static struct frame_out out_frame;
+
+static void end_program(struct keeper *k, enum ended_by why)
+{
+	if (k->state == IDLE)
+		return;
+	if (k->state == RUNNING)
+		k->ended_by = why;
+	k->state = ENDING;
+	k->last_kill_us = clock_now_us();
+	program_kill_all(k->options->kill_all_is_safe);
+}
+
+static void on_lifeline(struct keeper *k)
+{
+	char order;
+	ssize_t n = read(k->options->lifeline_fd, &order, 1);
+
+	if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+		k->hung_up = true;
+	if (n != 1)
+		return;
+	if (order == 'x')
+		end_program(k, ENDED_BY_CANCEL);
+	else if (order == 'c')
+		end_program(k, ENDED_BY_CPU);
+	else if (order == 'm')
+		end_program(k, ENDED_BY_MEMORY);
+}
+
+static void watch_clock(struct keeper *k)
+{
+	if (k->state == RUNNING && k->deadline_us && clock_now_us() >= k->deadline_us)
+		end_program(k, ENDED_BY_TIMEOUT);
+}
+
+/* Milliseconds that poll() may sleep. */
+static int patience_ms(const struct keeper *k)
+{
+	if (k->state == ENDING)
+		return 20; /* kill again what was born during the last pass */
+	return k->state == RUNNING && k->deadline_us ? clock_ms_until(k->deadline_us) : -1;
+}
+
+/* Sends, and waits as long as the engine takes; the clock and the lifeline go on meanwhile. */
+static int send_frame(void *context, const struct frame_out *frame)
+{
+	struct keeper *k = context;
+
+	while (!k->hung_up) {
+		struct pollfd fds[2] = {
+			{ .fd = k->options->control_fd, .events = POLLOUT },
+			{ .fd = k->options->lifeline_fd, .events = POLLIN },
+		};
+
+		if (frame_send(k->options->control_fd, frame, -1) == 0)
+			return 0;
+		if (errno != EAGAIN && errno != ENOBUFS)
+			k->hung_up = true;
+		if (k->hung_up || poll(fds, 2, patience_ms(k)) < 0)
+			continue;
+		if (fds[1].revents)
+			on_lifeline(k);
+		watch_clock(k);
+	}
+	return 1;
+}
+
+static bool disk_is_full(const char *path)
+{
+	struct statvfs s;
+
+	return statvfs(path, &s) == 0 && (s.f_bavail == 0 || (s.f_files && s.f_favail == 0));
+}
+
+static void send_exited(struct keeper *k, const char *text)
+{
+	struct msg_exited m = {
+		.ended_by = (uint8_t)k->ended_by,
+		.wait_status = (uint32_t)k->program.wait_status,
+		.wall_us = (uint64_t)(clock_now_us() - k->started_us),
+		.cpu_us = k->program.cpu_us,
+		.max_rss_bytes = k->program.max_rss_bytes,
+		.processes = k->program.processes,
+		.disk_full = k->options->owns_disk && (disk_is_full(k->options->workspace) ||
+							      disk_is_full(k->options->tmp)),
+		.text = text,
+	};
+
+	put_exited(&out_frame, &m);
+	send_frame(k, &out_frame);
+}
+
+/* Passes on what there is in one pipe; returns false at its end. */
+static bool forward(struct keeper *k, int which)
+{
+	static uint8_t piece[FRAME_DATA_MAX];
+	ssize_t n = read(k->program.out_fd[which], piece, sizeof(piece));
+	struct msg_output m = {
+		.stream = which ? STREAM_STDERR : STREAM_STDOUT,
+		.data = piece,
+		.data_len = n > 0 ? (size_t)n : 0,
+	};
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR;
+	if (n == 0)
+		return false;
+	if (k->output_max && m.data_len > k->output_max - k->output_seen[which])
+		m.data_len = k->output_max - k->output_seen[which];
+	k->output_seen[which] += m.data_len;
+	if (m.data_len) {
+		put_output(&out_frame, &m);
+		send_frame(k, &out_frame);
+	}
+	if (k->output_max && k->output_seen[which] >= k->output_max)
+		end_program(k, ENDED_BY_OUTPUT);
+	return true;
+}
+
+static void on_output(struct keeper *k, int which)
+{
+	if (!forward(k, which))
+		close(take_fd(&k->program.out_fd[which]));
+}
+
+static void feed_stdin(struct keeper *k)
+{
+	while (k->program.stdin_fd >= 0 && k->stdin_at < k->stdin_len) {
+		ssize_t n = write(k->program.stdin_fd, k->stdin_data + k->stdin_at,
+			k->stdin_len - k->stdin_at);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return;
+		if (n < 0)
+			k->stdin_ends = true; /* it no longer listens: the rest has no reader */
+		k->stdin_at = n < 0 ? k->stdin_len : k->stdin_at + (size_t)n;
+	}
+	k->stdin_at = k->stdin_len = 0;
+	if (k->stdin_ends && k->program.stdin_fd >= 0)
+		close(take_fd(&k->program.stdin_fd));
+}
+
+static void on_exec(struct keeper *k, const struct msg_exec *m)
+{
+	struct err e = { 0 };
+
+	k->ended_by = ENDED_BY_ITSELF;
+	k->started_us = clock_now_us();
+	k->deadline_us = m->wall_ms ? k->started_us + (int64_t)m->wall_ms * 1000 : 0;
+	k->output_max = m->output_bytes;
+	k->output_seen[0] = k->output_seen[1] = 0;
+	k->stdin_at = k->stdin_len = 0;
+	k->stdin_ends = false;
+	if (k->put_error.kind != ERR_NONE)
+		e = k->put_error;
+	else if (files_put_end(&k->files, &e) == 0)
+		program_start(&k->program, m, k->options->workspace, &e);
+	if (e.kind == ERR_NONE) {
+		k->state = RUNNING;
+		return;
+	}
+	k->put_error = (struct err){ 0 };
+	k->ended_by = ENDED_BY_FAILURE;
+	send_exited(k, e.text);
+}
+
+static void on_stdin(struct keeper *k, struct frame_in *in)
+{
+	struct msg_data m;
+
+	if (!get_data(in, &m)) {
+		k->hung_up = true;
+		return;
+	}
+	if (k->state != RUNNING)
+		return;
+	memcpy(k->stdin_data, m.data, m.data_len);
+	k->stdin_at = 0;
+	k->stdin_len = m.data_len;
+	feed_stdin(k);
+}
+
+static void on_put(struct keeper *k, struct frame_in *in)
+{
+	struct msg_put m;
+
+	if (!get_put(in, &m))
+		k->hung_up = true;
+	else if (k->put_error.kind == ERR_NONE)
+		files_put(&k->files, &m, &k->put_error);
+}
+
+static void on_frame(struct keeper *k, uint8_t type, struct frame_in *in)
+{
+	static struct msg_exec exec;
+	struct msg_get get;
+
+	switch (type) {
+	case CELL_PUT:
+		on_put(k, in);
+		return;
+	case CELL_EXEC:
+		if (k->state != IDLE || !get_exec(in, &exec))
+			break;
+		on_exec(k, &exec);
+		return;
+	case CELL_STDIN:
+		on_stdin(k, in);
+		return;
+	case CELL_STDIN_END:
+		if (!get_bare(in))
+			break;
+		k->stdin_ends = true;
+		feed_stdin(k);
+		return;
+	case CELL_LIST:
+		if (!get_bare(in))
+			break;
+		files_list(&k->files, send_frame, k);
+		return;
+	case CELL_GET:
+		if (!get_get(in, &get))
+			break;
+		files_get(&k->files, get.path, send_frame, k);
+		return;
+	default:
+		break;
+	}
+	k->hung_up = true; /* the engine does not speak like this */
+}
+
+static void on_control(struct keeper *k)
+{
+	struct frame_in in;
+	uint8_t type;
+	int got = frame_recv(k->options->control_fd, in_buffer, MSG_DONTWAIT, &type, &in, NULL);
+
+	if (got == 1)
+		on_frame(k, type, &in);
+	else if (got == 0 || (errno != EAGAIN && errno != EINTR))
+		k->hung_up = true;
+}
+
+static void on_child(struct keeper *k)
+{
+	struct signalfd_siginfo ignored;
+
+	while (read(k->signal_fd, &ignored, sizeof(ignored)) == sizeof(ignored))
+		;
+	program_reap(&k->program);
+	if (k->state == RUNNING && k->program.main_reaped)
+		end_program(k, ENDED_BY_ITSELF);
+}
+
+/* ENDING: all writers are dead once all are reaped, so both pipes come to their end. */
+static void finish_if_over(struct keeper *k)
+{
+	if (k->state != ENDING)
+		return;
+	program_reap(&k->program);
+	if (!k->program.all_reaped) {
+		if (clock_now_us() - k->last_kill_us > 15000)
+			end_program(k, k->ended_by);
+		return;
+	}
+	for (int which = 0; which < 2; which++)
+		while (k->program.out_fd[which] >= 0 && !k->hung_up)
+			on_output(k, which);
+	send_exited(k, "");
+	program_close(&k->program);
+	k->state = IDLE;
+}
+
+static void step(struct keeper *k)
+{
+	bool waits_for_room = k->stdin_at < k->stdin_len;
+	struct pollfd fds[] = {
+		{ .fd = k->options->lifeline_fd, .events = POLLIN },
+		{ .fd = k->options->control_fd, .events = waits_for_room ? 0 : POLLIN },
+		{ .fd = k->signal_fd, .events = POLLIN },
+		{ .fd = k->program.out_fd[0], .events = POLLIN },
+		{ .fd = k->program.out_fd[1], .events = POLLIN },
+		{ .fd = waits_for_room ? k->program.stdin_fd : -1, .events = POLLOUT },
+	};
+
+	if (poll(fds, COUNT(fds), patience_ms(k)) < 0 && errno != EINTR)
+		k->hung_up = true;
+	if (fds[0].revents)
+		on_lifeline(k);
+	if (fds[3].revents)
+		on_output(k, 0);
+	if (fds[4].revents)
+		on_output(k, 1);
+	if (fds[5].revents)
+		feed_stdin(k);
+	if (fds[1].revents)
+		on_control(k);
+	if (fds[2].revents)
+		on_child(k);
+	watch_clock(k);
+	finish_if_over(k);
+}
+
+/* Nothing may outlive us: in a pid namespace our end would do, elsewhere we must see to it. */
+static void kill_what_is_left(struct keeper *k)
+{
+	for (int tries = 0; tries < 500 && !k->program.all_reaped; tries++) {
+		program_kill_all(k->options->kill_all_is_safe);
+		program_reap(&k->program);
+		if (!k->program.all_reaped)
+			poll(NULL, 0, 2);
+	}
+}
+
+static int begin(struct keeper *k, const struct keeper_options *options, struct err *e)
+{
+	sigset_t child;
+
+	*k = (struct keeper){ .options = options };
+	k->program = (struct program){ .stdin_fd = -1, .out_fd = { -1, -1 } };
+	signal(SIGPIPE, SIG_IGN);
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &child, NULL);
+	k->signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (k->signal_fd < 0)
+		return err_sys(e, "signalfd");
+	fcntl(options->control_fd, F_SETFL, O_NONBLOCK);
+	return files_open(&k->files, options->workspace, e);
+}
+
+void keeper_main(const struct keeper_options *options)
+{
+	struct keeper *k = &the_keeper;
+	struct err e = { 0 };
+
+	if (begin(k, options, &e)) {
+		k->ended_by = ENDED_BY_FAILURE;
+		send_exited(k, e.text);
+		return;
+	}
+	while (!k->hung_up)
+		step(k);
+	kill_what_is_left(k);
+	files_close(&k->files);
+}

@@ -1,0 +1,243 @@
+#include "keeper/program.h"
+
+#include "base/own.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+struct pipes {
+	int in[2];
+	int out[2];
+	int err[2];
+};
+
+static void pipes_close(struct pipes *p)
+{
+	int *all = p->in;
+
+	for (size_t i = 0; i < sizeof(*p) / sizeof(int); i++)
+		own_close(&all[i]);
+}
+
+static int pipes_open(struct pipes *p, bool with_stdin, struct err *e)
+{
+	*p = (struct pipes){ { -1, -1 }, { -1, -1 }, { -1, -1 } };
+	if (with_stdin) {
+		if (pipe2(p->in, O_CLOEXEC))
+			return err_sys(e, "pipe for stdin");
+	} else {
+		p->in[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		if (p->in[0] < 0)
+			return err_sys(e, "open /dev/null");
+	}
+	if (pipe2(p->out, O_CLOEXEC) || pipe2(p->err, O_CLOEXEC))
+		return err_sys(e, "pipe for output");
+	return 0;
+}
+
+/* Never above the hard limit that we have ourselves: raising needs a capability. */
+static void lower_limit(__rlimit_resource_t which, uint64_t soft, uint64_t hard)
+{
+	struct rlimit now;
+
+	if (getrlimit(which, &now))
+		return;
+	if (hard < now.rlim_max)
+		now.rlim_max = hard;
+	now.rlim_cur = soft < now.rlim_max ? soft : now.rlim_max;
+	setrlimit(which, &now);
+}
+
+static void set_limits(const struct msg_exec *exec)
+{
+	lower_limit(RLIMIT_CORE, 0, 0);
+	lower_limit(RLIMIT_MEMLOCK, 65536, 65536);
+	lower_limit(RLIMIT_MSGQUEUE, 65536, 65536);
+	lower_limit(RLIMIT_NICE, 0, 0);
+	lower_limit(RLIMIT_RTPRIO, 0, 0);
+	lower_limit(RLIMIT_SIGPENDING, 1024, 1024);
+	lower_limit(RLIMIT_STACK, 8 << 20, RLIM_INFINITY);
+	if (exec->file_bytes)
+		lower_limit(RLIMIT_FSIZE, exec->file_bytes, exec->file_bytes);
+	if (exec->open_files)
+		lower_limit(RLIMIT_NOFILE, exec->open_files, exec->open_files);
+	/* One more for the keeper. */
+	if (exec->processes)
+		lower_limit(RLIMIT_NPROC, exec->processes + 1, exec->processes + 1);
+	/* Whole seconds, rounded up: the finer limit is the warden's. SIGXCPU at the first,
+	 * SIGKILL a second later. */
+	if (exec->cpu_ms)
+		lower_limit(RLIMIT_CPU, exec->cpu_ms / 1000 + 1, exec->cpu_ms / 1000 + 2);
+}
+
+static void default_signals(void)
+{
+	sigset_t none;
+
+	for (int s = 1; s < NSIG; s++)
+		signal(s, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* Runs in the child, which shares our memory until it is another program (vfork): it must touch
+ * nothing but its own descriptors, limits and signals. */
+static int become(const struct pipes *p, const struct msg_exec *exec, const char *workspace)
+{
+	setsid();
+	if (dup2(p->in[0], 0) < 0 || dup2(p->out[1], 1) < 0 || dup2(p->err[1], 2) < 0)
+		return errno;
+	if (chdir(workspace))
+		return errno;
+	set_limits(exec);
+	default_signals();
+	execve(exec_argv(exec)[0], (char *const *)(uintptr_t)exec_argv(exec),
+		(char *const *)(uintptr_t)exec_env(exec));
+	return errno;
+}
+
+int program_start(
+	struct program *p, const struct msg_exec *exec, const char *workspace, struct err *e)
+{
+	volatile int child_errno = 0;
+	struct pipes pipes;
+	pid_t pid;
+
+	if (pipes_open(&pipes, exec->stdin_kind == STDIN_STREAM, e)) {
+		pipes_close(&pipes);
+		return -1;
+	}
+	pid = vfork();
+	if (pid == 0) {
+		child_errno = become(&pipes, exec, workspace);
+		_exit(127);
+	}
+	if (pid < 0 || child_errno) {
+		int saved = pid < 0 ? errno : child_errno;
+
+		if (pid > 0)
+			waitpid(pid, NULL, 0);
+		pipes_close(&pipes);
+		errno = saved;
+		return err_sys(e, "start '%s'", exec_argv(exec)[0]);
+	}
+	*p = (struct program){
+		.pid = pid,
+		.stdin_fd = take_fd(&pipes.in[1]),
+		.out_fd = { take_fd(&pipes.out[0]), take_fd(&pipes.err[0]) },
+	};
+	pipes_close(&pipes);
+	fcntl(p->out_fd[0], F_SETFL, O_NONBLOCK);
+	fcntl(p->out_fd[1], F_SETFL, O_NONBLOCK);
+	if (p->stdin_fd >= 0)
+		fcntl(p->stdin_fd, F_SETFL, O_NONBLOCK);
+	return 0;
+}
+
+void program_reap(struct program *p)
+{
+	for (;;) {
+		struct rusage used;
+		int status;
+		pid_t pid = wait4(-1, &status, WNOHANG, &used);
+
+		if (pid < 0 && errno == EINTR)
+			continue;
+		if (pid <= 0) {
+			p->all_reaped = pid < 0;
+			return;
+		}
+		p->processes++;
+		p->cpu_us += (uint64_t)used.ru_utime.tv_sec * 1000000 +
+			     (uint64_t)used.ru_utime.tv_usec +
+			     (uint64_t)used.ru_stime.tv_sec * 1000000 +
+			     (uint64_t)used.ru_stime.tv_usec;
+		if ((uint64_t)used.ru_maxrss * 1024 > p->max_rss_bytes)
+			p->max_rss_bytes = (uint64_t)used.ru_maxrss * 1024;
+		if (pid == p->pid) {
+			p->main_reaped = true;
+			p->wait_status = status;
+		}
+	}
+}
+
+static pid_t parent_of(const char *pid_name)
+{
+	char path[64];
+	char text[512];
+	auto_close int fd = -1;
+	char *paren;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%.20s/stat", pid_name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (n <= 0)
+		return -1;
+	text[n] = '\0';
+	/* The program chose the name in the parentheses: look behind the last one. */
+	paren = strrchr(text, ')');
+	return paren && strlen(paren) > 4 ? (pid_t)strtol(paren + 4, NULL, 10) : -1;
+}
+
+enum { TREE_MAX = 4096 };
+
+/* One pass over /proc: everything whose ancestors lead to us is killed. What is born during the
+ * pass is found in the next one. */
+static void kill_descendants(void)
+{
+	static struct {
+		pid_t pid;
+		pid_t parent;
+		bool ours;
+	} all[TREE_MAX];
+	size_t count = 0;
+	bool found = true;
+	DIR *dir = opendir("/proc");
+	struct dirent *entry;
+
+	if (!dir)
+		return;
+	while ((entry = readdir(dir)) && count < TREE_MAX) {
+		pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+
+		if (pid <= 0)
+			continue;
+		all[count].pid = pid;
+		all[count].parent = parent_of(entry->d_name);
+		all[count].ours = all[count].parent == getpid();
+		count++;
+	}
+	closedir(dir);
+	while (found) {
+		found = false;
+		for (size_t i = 0; i < count; i++)
+			for (size_t k = 0; !all[i].ours && k < count; k++)
+				if (all[k].ours && all[k].pid == all[i].parent)
+					found = all[i].ours = true;
+	}
+	for (size_t i = 0; i < count; i++)
+		if (all[i].ours)
+			kill(all[i].pid, SIGKILL);
+}
+
+void program_kill_all(bool kill_all_is_safe)
+{
+	if (kill_all_is_safe)
+		kill(-1, SIGKILL);
+	else
+		kill_descendants();
+}
+
+void program_close(struct program *p)
+{
+	own_close(&p->stdin_fd);
+	own_close(&p->out_fd[0]);
+	own_close(&p->out_fd[1]);
+	*p = (struct program){ .stdin_fd = -1, .out_fd = { -1, -1 } };
+}

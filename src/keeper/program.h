@@ -1,0 +1,36 @@
+/* program: starting, ending and reaping what runs in a cell. */
+#ifndef HOTCELL_KEEPER_PROGRAM_H
+#define HOTCELL_KEEPER_PROGRAM_H
+
+#include "base/err.h"
+#include "wire/cell_wire.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct program {
+	pid_t pid; /* 0 = none was started */
+	bool main_reaped;
+	bool all_reaped;
+	int wait_status;
+	int stdin_fd; /* write end, -1 when closed */
+	int out_fd[2]; /* read ends: stdout, stderr */
+	uint64_t cpu_us;
+	uint64_t max_rss_bytes;
+	uint64_t processes;
+};
+
+int program_start(
+	struct program *p, const struct msg_exec *exec, const char *workspace, struct err *e);
+
+/* Collects every child that has ended. */
+void program_reap(struct program *p);
+
+/* SIGKILL to everything in the cell but the caller. May have to be called again until
+ * p->all_reaped when `kill_all_is_safe` is false. */
+void program_kill_all(bool kill_all_is_safe);
+
+void program_close(struct program *p);
+
+#endif

@@ -1,0 +1,129 @@
+#include "workspace/baseline.h"
+
+#include "base/buf.h"
+#include "base/own.h"
+#include "base/path.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+/* FNV-1a. Whoever makes two of their own files collide hides a file from themselves only. */
+uint64_t baseline_hash(uint64_t hash, const void *data, size_t len)
+{
+	const unsigned char *p = data;
+
+	for (size_t i = 0; i < len; i++) {
+		hash ^= p[i];
+		hash *= 0x100000001b3ULL;
+	}
+	return hash;
+}
+
+static int64_t mtime_ns(const struct stat *status)
+{
+	return (int64_t)status->st_mtim.tv_sec * 1000000000 + status->st_mtim.tv_nsec;
+}
+
+static struct baseline_entry *find(const struct baseline *b, const char *path)
+{
+	for (size_t i = 0; i < b->count; i++)
+		if (strcmp(b->entries[i].path, path) == 0)
+			return &b->entries[i];
+	return NULL;
+}
+
+const struct baseline_entry *baseline_find(const struct baseline *b, const char *path)
+{
+	return find(b, path);
+}
+
+void baseline_add(
+	struct baseline *b, const char *path, const struct stat *status, uint64_t content_hash)
+{
+	struct baseline_entry *entry = find(b, path);
+
+	if (!entry) {
+		if (b->count == b->cap) {
+			b->cap = b->cap ? b->cap * 2 : 16;
+			b->entries = xgrow(b->entries, b->cap * sizeof(*b->entries));
+		}
+		entry = &b->entries[b->count++];
+		entry->path = xstrdup(path);
+	}
+	entry->hash = content_hash;
+	entry->size = (uint64_t)status->st_size;
+	entry->mtime_ns = mtime_ns(status);
+	entry->inode = status->st_ino;
+	entry->type = status->st_mode & S_IFMT;
+}
+
+void baseline_forget(struct baseline *b, const char *path)
+{
+	struct baseline_entry *entry = find(b, path);
+
+	if (!entry)
+		return;
+	free(entry->path);
+	*entry = b->entries[--b->count];
+}
+
+static int hash_file(int dir_fd, const char *path, uint64_t *ret)
+{
+	auto_close int fd = path_open_beneath(dir_fd, path, O_RDONLY | O_NONBLOCK, 0, true);
+	char piece[16384];
+	ssize_t n;
+
+	if (fd < 0)
+		return -1;
+	*ret = BASELINE_HASH_INIT;
+	while ((n = read(fd, piece, sizeof(piece))) != 0) {
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -1;
+		*ret = baseline_hash(*ret, piece, (size_t)n);
+	}
+	return 0;
+}
+
+static int hash_link(int dir_fd, const char *path, uint64_t *ret)
+{
+	auto_close int fd = path_open_beneath(dir_fd, path, O_PATH | O_NOFOLLOW, 0, false);
+	char target[PATH_MAX_BYTES + 1];
+	ssize_t n = fd < 0 ? -1 : readlinkat(fd, "", target, sizeof(target));
+
+	if (n < 0)
+		return -1;
+	*ret = baseline_hash(BASELINE_HASH_INIT, target, (size_t)n);
+	return 0;
+}
+
+bool baseline_unchanged(
+	const struct baseline *b, int dir_fd, const char *path, const struct stat *status)
+{
+	const struct baseline_entry *entry = find(b, path);
+	uint64_t hash;
+
+	if (!entry || entry->type != (status->st_mode & S_IFMT))
+		return false;
+	if (S_ISDIR(status->st_mode))
+		return true;
+	if (entry->size != (uint64_t)status->st_size)
+		return false;
+	if (entry->inode == status->st_ino && entry->mtime_ns == mtime_ns(status))
+		return true;
+	if (S_ISREG(status->st_mode))
+		return hash_file(dir_fd, path, &hash) == 0 && hash == entry->hash;
+	if (S_ISLNK(status->st_mode))
+		return hash_link(dir_fd, path, &hash) == 0 && hash == entry->hash;
+	return false;
+}
+
+void baseline_clear(struct baseline *b)
+{
+	for (size_t i = 0; i < b->count; i++)
+		free(b->entries[i].path);
+	free(b->entries);
+	*b = (struct baseline){ 0 };
+}

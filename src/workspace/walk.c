@@ -1,0 +1,168 @@
+#include "workspace/walk.h"
+
+#include "base/buf.h"
+#include "base/own.h"
+#include "base/path.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+/* The directories that are open on the way down, and the path that they spell. */
+struct level {
+	DIR *dir;
+	size_t path_len;
+};
+
+struct walker {
+	const struct walk_options *options;
+	struct level *levels;
+	size_t depth;
+	size_t seen;
+	bool complete;
+	char path[PATH_MAX_BYTES + 1];
+};
+
+static bool is_dot(const char *name)
+{
+	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+static int push(struct walker *w, int dir_fd, const char *name, size_t path_len)
+{
+	int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+	if (!dir) {
+		if (fd >= 0)
+			close(fd);
+		return -1;
+	}
+	w->levels[w->depth++] = (struct level){ .dir = dir, .path_len = path_len };
+	return 0;
+}
+
+/* Appends "/name" to the path of the present level. 0 if it would be too long. */
+static size_t spell(struct walker *w, const char *name)
+{
+	size_t at = w->levels[w->depth - 1].path_len;
+	size_t len = strlen(name);
+
+	if (at + len + 2 > sizeof(w->path))
+		return 0;
+	if (at)
+		w->path[at++] = '/';
+	memcpy(w->path + at, name, len + 1);
+	return at + len;
+}
+
+static int step(struct walker *w)
+{
+	struct level *level = &w->levels[w->depth - 1];
+	struct dirent *entry = readdir(level->dir);
+	struct stat status;
+	size_t len;
+	int stop;
+
+	if (!entry) {
+		closedir(level->dir);
+		w->depth--;
+		return 0;
+	}
+	if (is_dot(entry->d_name))
+		return 0;
+	len = spell(w, entry->d_name);
+	if (w->seen >= w->options->entries_max || len == 0) {
+		w->complete = false;
+		return 0;
+	}
+	w->seen++;
+	if (fstatat(dirfd(level->dir), entry->d_name, &status, AT_SYMLINK_NOFOLLOW))
+		return 0; /* it was removed meanwhile */
+	stop = w->options->on_entry(w->options->context, w->path, &status);
+	if (stop)
+		return stop;
+	if (!S_ISDIR(status.st_mode))
+		return 0;
+	if (w->depth >= w->options->depth_max || push(w, dirfd(level->dir), entry->d_name, len))
+		w->complete = false;
+	return 0;
+}
+
+int walk(int top_fd, const struct walk_options *options, bool *ret_complete)
+{
+	struct walker w = { .options = options, .complete = true };
+	int stop = 0;
+
+	w.levels = xalloc(options->depth_max * sizeof(*w.levels));
+	if (push(&w, top_fd, ".", 0))
+		stop = -1;
+	while (w.depth && stop == 0)
+		stop = step(&w);
+	while (w.depth)
+		closedir(w.levels[--w.depth].dir);
+	free(w.levels);
+	*ret_complete = w.complete;
+	return stop;
+}
+
+/* Empties one directory; directories in it that are not empty are moved up to the top, where they
+ * are found in a later round. So depth costs neither stack nor descriptors. */
+static bool empty_one(int top_fd, int dir_fd, unsigned *counter)
+{
+	DIR *dir = fdopendir(dup(dir_fd));
+	struct dirent *entry;
+	bool any = false;
+
+	if (!dir)
+		return false;
+	while ((entry = readdir(dir))) {
+		char name[64];
+
+		if (is_dot(entry->d_name))
+			continue;
+		if (unlinkat(dir_fd, entry->d_name, 0) == 0 ||
+			unlinkat(dir_fd, entry->d_name, AT_REMOVEDIR) == 0) {
+			any = true;
+			continue;
+		}
+		fchmodat(dir_fd, entry->d_name, 0700, 0);
+		snprintf(name, sizeof(name), ".hotcell-remove-%u", (*counter)++);
+		if (dir_fd != top_fd && renameat(dir_fd, entry->d_name, top_fd, name) == 0)
+			any = true;
+	}
+	closedir(dir);
+	return any;
+}
+
+void walk_remove_all(int top_fd)
+{
+	unsigned counter = 0;
+	bool progress = true;
+
+	while (progress) {
+		DIR *dir = fdopendir(openat(top_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+		struct dirent *entry;
+
+		progress = false;
+		if (!dir)
+			return;
+		while ((entry = readdir(dir))) {
+			auto_close int sub = -1;
+
+			if (is_dot(entry->d_name))
+				continue;
+			if (unlinkat(top_fd, entry->d_name, 0) == 0 ||
+				unlinkat(top_fd, entry->d_name, AT_REMOVEDIR) == 0) {
+				progress = true;
+				continue;
+			}
+			sub = openat(top_fd, entry->d_name,
+				O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+			if (sub >= 0 && empty_one(top_fd, sub, &counter))
+				progress = true;
+		}
+		closedir(dir);
+	}
+}
