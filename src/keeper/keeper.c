@@ -318,7 +318,26 @@ static void on_child(struct keeper *k)
 		end_program(k, ENDED_BY_ITSELF);
 }
 
-/* ENDING: all writers are dead once all are reaped, so both pipes come to their end. */
+/* All writers are dead, so both pipes come to their end. Unless one was handed to somebody outside
+ * (a process cell has no wall), or waits in a socket for the kernel to collect: hence the bound. */
+static void drain(struct keeper *k)
+{
+	int64_t until_us = clock_now_us() + 100000;
+
+	while (!k->hung_up && (k->program.out_fd[0] >= 0 || k->program.out_fd[1] >= 0)) {
+		struct pollfd fds[2] = {
+			{ .fd = k->program.out_fd[0], .events = POLLIN },
+			{ .fd = k->program.out_fd[1], .events = POLLIN },
+		};
+
+		if (poll(fds, 2, clock_ms_until(until_us)) == 0)
+			return;
+		for (int which = 0; which < 2; which++)
+			if (fds[which].revents)
+				on_output(k, which);
+	}
+}
+
 static void finish_if_over(struct keeper *k)
 {
 	if (k->state != ENDING)
@@ -329,9 +348,7 @@ static void finish_if_over(struct keeper *k)
 			end_program(k, k->ended_by);
 		return;
 	}
-	for (int which = 0; which < 2; which++)
-		while (k->program.out_fd[which] >= 0 && !k->hung_up)
-			on_output(k, which);
+	drain(k);
 	send_exited(k, "");
 	program_close(&k->program);
 	k->state = IDLE;

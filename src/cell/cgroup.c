@@ -1,0 +1,382 @@
+#include "cell/cgroup.h"
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/own.h"
+#include "base/procid.h"
+#include "cell/cgroup_find.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define PREFIX "hotcell-"
+
+static const char *const controller_names[CONTROLLER_COUNT] = {
+	[CONTROLLER_MEMORY] = "memory",
+	[CONTROLLER_PIDS] = "pids",
+	[CONTROLLER_CPUACCT] = "cpuacct",
+	[CONTROLLER_CPU] = "cpu",
+};
+
+static void kill_listed(int dir_fd, const char *file)
+{
+	auto_buf struct buf text = { 0 };
+	struct err ignored;
+	char *save;
+
+	if (fd_slurp(dir_fd, file, 1 << 20, &text, &ignored) || !text.data)
+		return;
+	for (char *line = strtok_r(text.data, "\n", &save); line;
+		line = strtok_r(NULL, "\n", &save)) {
+		long pid = strtol(line, NULL, 10);
+
+		if (pid > 1 && pid != getpid())
+			kill((pid_t)pid, SIGKILL);
+	}
+}
+
+static void kill_group(int dir_fd)
+{
+	if (fd_write_text(dir_fd, "cgroup.kill", "1"))
+		kill_listed(dir_fd, "cgroup.procs");
+}
+
+/* Removes the directory of a warden that is dead, with the groups in it. A group whose processes
+ * are still dying stays for the next start. */
+static void remove_tree(int parent_fd, const char *name)
+{
+	int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+
+	if (!dir)
+		return;
+	while ((entry = readdir(dir))) {
+		auto_close int sub = -1;
+
+		if (entry->d_type != DT_DIR || entry->d_name[0] == '.')
+			continue;
+		sub = openat(fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (sub >= 0)
+			kill_group(sub);
+		for (int tries = 0; tries < 20; tries++) {
+			if (unlinkat(fd, entry->d_name, AT_REMOVEDIR) == 0 || errno != EBUSY)
+				break;
+			usleep(2000);
+		}
+	}
+	closedir(dir);
+	unlinkat(parent_fd, name, AT_REMOVEDIR);
+}
+
+static void sweep(int parent_fd)
+{
+	DIR *dir = fdopendir(openat(parent_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	struct dirent *entry;
+
+	if (!dir)
+		return;
+	while ((entry = readdir(dir)))
+		if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) == 0 &&
+			procid_is_dead(entry->d_name + strlen(PREFIX)))
+			remove_tree(parent_fd, entry->d_name);
+	closedir(dir);
+}
+
+static int make_own_dir(struct cgroup_tree *t, int parent_fd)
+{
+	if (mkdirat(parent_fd, t->name, 0755) && errno != EEXIST)
+		return -1;
+	return openat(parent_fd, t->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static void open_version1(struct cgroup_tree *t)
+{
+	for (int i = 0; i < CONTROLLER_COUNT; i++) {
+		t->parent_fd[i] = cgroup1_own_dir(controller_names[i]);
+		if (t->parent_fd[i] < 0)
+			continue;
+		sweep(t->parent_fd[i]);
+		t->dir_fd[i] = make_own_dir(t, t->parent_fd[i]);
+		if (t->dir_fd[i] >= 0)
+			t->version = 1;
+		else if (!t->why_not[0])
+			snprintf(t->why_not, sizeof(t->why_not),
+				"cgroup v1: cannot make a group in the %s hierarchy: %s",
+				controller_names[i], strerror(errno));
+	}
+}
+
+static void open_version2(struct cgroup_tree *t)
+{
+	int parent = cgroup2_usable_dir(t->why_not, sizeof(t->why_not));
+	int dir;
+
+	if (parent < 0)
+		return;
+	sweep(parent);
+	dir = make_own_dir(t, parent);
+	t->parent_fd[CONTROLLER_MEMORY] = parent;
+	if (dir < 0) {
+		snprintf(t->why_not, sizeof(t->why_not), "cgroup v2: cannot make a group: %s",
+			strerror(errno));
+		return;
+	}
+	fd_write_text(dir, "cgroup.subtree_control", "+cpu");
+	if (fd_write_text(dir, "cgroup.subtree_control", "+memory +pids")) {
+		snprintf(t->why_not, sizeof(t->why_not),
+			"cgroup v2: cannot enable memory and pids: %s", strerror(errno));
+		close(dir);
+		return;
+	}
+	t->version = 2;
+	for (int i = 0; i < CONTROLLER_COUNT; i++)
+		t->dir_fd[i] = dir;
+}
+
+void cgroup_tree_open(struct cgroup_tree *t)
+{
+	char id[PROCID_SIZE];
+
+	*t = (struct cgroup_tree){ 0 };
+	for (int i = 0; i < CONTROLLER_COUNT; i++)
+		t->dir_fd[i] = t->parent_fd[i] = -1;
+	if (procid_self(id, sizeof(id))) {
+		snprintf(t->why_not, sizeof(t->why_not), "/proc cannot be read");
+		return;
+	}
+	snprintf(t->name, sizeof(t->name), PREFIX "%s", id);
+	open_version1(t);
+	if (t->version == 0)
+		open_version2(t);
+}
+
+void cgroup_tree_close(struct cgroup_tree *t)
+{
+	for (int i = 0; i < CONTROLLER_COUNT; i++) {
+		if (t->parent_fd[i] >= 0) {
+			unlinkat(t->parent_fd[i], t->name, AT_REMOVEDIR);
+			close(t->parent_fd[i]);
+		}
+		if (t->dir_fd[i] >= 0 && (t->version == 1 || i == 0))
+			close(t->dir_fd[i]);
+		t->dir_fd[i] = t->parent_fd[i] = -1;
+	}
+	t->version = 0;
+}
+
+uint32_t cgroup_tree_holds(const struct cgroup_tree *t)
+{
+	uint32_t bits = 0;
+
+	if (t->dir_fd[CONTROLLER_MEMORY] >= 0)
+		bits |= LIMIT_BIT(LIMIT_MEMORY_BYTES);
+	if (t->dir_fd[CONTROLLER_PIDS] >= 0)
+		bits |= LIMIT_BIT(LIMIT_PROCESSES);
+	if (t->dir_fd[CONTROLLER_CPUACCT] >= 0)
+		bits |= LIMIT_BIT(LIMIT_CPU_MS);
+	if (t->version == 1 ? t->dir_fd[CONTROLLER_CPU] >= 0 :
+			      t->version == 2 && faccessat(t->dir_fd[CONTROLLER_CPU],
+							 "cpu.max", F_OK, 0) == 0)
+		bits |= LIMIT_BIT(LIMIT_CPUS_MILLI);
+	return bits;
+}
+
+void cgroup_forget(struct cgroup *g)
+{
+	*g = (struct cgroup){ 0 };
+	for (int i = 0; i < CONTROLLER_COUNT; i++)
+		g->fd[i] = -1;
+}
+
+static int make_in(struct cgroup *g, int tree_fd)
+{
+	if (mkdirat(tree_fd, g->name, 0755) && errno != EEXIST)
+		return -1;
+	return openat(tree_fd, g->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+int cgroup_make(
+	const struct cgroup_tree *t, uint32_t number, bool with_cpus, struct cgroup *ret, struct err *e)
+{
+	cgroup_forget(ret);
+	ret->tree = t;
+	snprintf(ret->name, sizeof(ret->name), "cell-%u", number);
+	for (int i = 0; i < CONTROLLER_COUNT; i++) {
+		if (t->dir_fd[i] < 0 || (t->version == 1 && i == CONTROLLER_CPU && !with_cpus))
+			continue;
+		ret->fd[i] = t->version == 2 && i > 0 ? dup(ret->fd[0]) : make_in(ret, t->dir_fd[i]);
+		if (ret->fd[i] < 0) {
+			err_sys(e, "make cgroup '%s' (%s)", ret->name, controller_names[i]);
+			cgroup_remove(ret);
+			return -1;
+		}
+	}
+	return 0;
+}
+
+static int write_number(int dir_fd, const char *file, uint64_t value, struct err *e)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
+	return fd_write_text(dir_fd, file, text) ? err_sys(e, "write %s to %s", text, file) : 0;
+}
+
+/* Version 1 has two limits, and memory may never exceed memory+swap: which is written first
+ * depends on whether they go up or down, so both orders are tried. */
+static int set_memory1(int fd, uint64_t bytes, struct err *e)
+{
+	static const char with_swap[] = "memory.memsw.limit_in_bytes";
+	struct err ignored;
+
+	if (faccessat(fd, with_swap, F_OK, 0)) {
+		fd_write_text(fd, "memory.swappiness", "0");
+		return write_number(fd, "memory.limit_in_bytes", bytes, e);
+	}
+	write_number(fd, with_swap, bytes, &ignored);
+	if (write_number(fd, "memory.limit_in_bytes", bytes, e))
+		return -1;
+	return write_number(fd, with_swap, bytes, e);
+}
+
+static int set_memory2(int fd, uint64_t bytes, struct err *e)
+{
+	fd_write_text(fd, "memory.swap.max", "0"); /* not there where the kernel has no swap */
+	return write_number(fd, "memory.max", bytes, e);
+}
+
+static int set_cpus(const struct cgroup *g, uint64_t milli, struct err *e)
+{
+	enum { PERIOD_US = 50000 };
+	int fd = g->fd[CONTROLLER_CPU];
+	uint64_t quota_us = milli * PERIOD_US / 1000;
+	char text[64];
+
+	if (quota_us < 1000)
+		quota_us = 1000; /* the least that the kernel takes */
+	if (g->tree->version == 1) {
+		if (write_number(fd, "cpu.cfs_period_us", PERIOD_US, e))
+			return -1;
+		return write_number(fd, "cpu.cfs_quota_us", quota_us, e);
+	}
+	snprintf(text, sizeof(text), "%llu %d", (unsigned long long)quota_us, PERIOD_US);
+	return fd_write_text(fd, "cpu.max", text) ? err_sys(e, "write cpu.max") : 0;
+}
+
+int cgroup_set_limits(const struct cgroup *g, const struct limits *limits, struct err *e)
+{
+	uint64_t memory = limits->at[LIMIT_MEMORY_BYTES];
+	uint64_t processes = limits->at[LIMIT_PROCESSES];
+	int fd = g->fd[CONTROLLER_MEMORY];
+
+	if (memory && fd >= 0 &&
+		(g->tree->version == 1 ? set_memory1(fd, memory, e) : set_memory2(fd, memory, e)))
+		return -1;
+	/* One more for the keeper. */
+	if (processes && g->fd[CONTROLLER_PIDS] >= 0 &&
+		write_number(g->fd[CONTROLLER_PIDS], "pids.max", processes + 1, e))
+		return -1;
+	if (limits->at[LIMIT_CPUS_MILLI] && g->fd[CONTROLLER_CPU] >= 0)
+		return set_cpus(g, limits->at[LIMIT_CPUS_MILLI], e);
+	return 0;
+}
+
+int cgroup_entrances(const struct cgroup *g, int *ret_into, int ret_tasks[CONTROLLER_COUNT])
+{
+	int count = 0;
+
+	*ret_into = -1;
+	if (!g->tree)
+		return 0;
+	if (g->tree->version == 2) {
+		*ret_into = g->fd[0];
+		return 0;
+	}
+	for (int i = 0; i < CONTROLLER_COUNT; i++) {
+		int fd = g->fd[i] < 0 ? -1 : openat(g->fd[i], "tasks", O_WRONLY | O_CLOEXEC);
+
+		if (fd >= 0)
+			ret_tasks[count++] = fd;
+	}
+	return count;
+}
+
+/* The number behind `key` in a file of "key number" lines. */
+static uint64_t keyed(int fd, const char *file, const char *key)
+{
+	char text[2048];
+	char *at = text;
+	size_t len = strlen(key);
+
+	if (fd < 0 || fd_read_text(fd, file, text, sizeof(text)))
+		return 0;
+	while (at) {
+		if (strncmp(at, key, len) == 0 && at[len] == ' ')
+			return strtoull(at + len, NULL, 10);
+		at = strchr(at, '\n');
+		if (at)
+			at++;
+	}
+	return 0;
+}
+
+static uint64_t number(int fd, const char *file)
+{
+	unsigned long long value;
+
+	return fd < 0 || fd_read_u64(fd, file, &value) ? 0 : value;
+}
+
+void cgroup_read_usage(const struct cgroup *g, struct usage *ret)
+{
+	int memory = g->fd[CONTROLLER_MEMORY];
+
+	if (!g->tree)
+		return;
+	if (g->tree->version == 1) {
+		ret->cpu_us = number(g->fd[CONTROLLER_CPUACCT], "cpuacct.usage") / 1000;
+		ret->peak_memory_bytes = number(memory, "memory.max_usage_in_bytes");
+		ret->oom_kills = keyed(memory, "memory.oom_control", "oom_kill");
+	} else {
+		ret->cpu_us = keyed(g->fd[0], "cpu.stat", "usage_usec");
+		ret->peak_memory_bytes = number(memory, "memory.peak");
+		if (ret->peak_memory_bytes == 0)
+			ret->peak_memory_bytes = number(memory, "memory.current");
+		ret->oom_kills = keyed(memory, "memory.events", "oom_kill");
+	}
+	ret->peak_processes = number(g->fd[CONTROLLER_PIDS], "pids.peak");
+	if (ret->peak_processes > 1)
+		ret->peak_processes--; /* the keeper */
+}
+
+void cgroup_kill(const struct cgroup *g)
+{
+	for (int i = 0; i < CONTROLLER_COUNT; i++) {
+		if (g->fd[i] < 0)
+			continue;
+		kill_group(g->fd[i]);
+		return; /* all hierarchies have the same processes */
+	}
+}
+
+bool cgroup_remove(struct cgroup *g)
+{
+	bool gone = true;
+
+	for (int i = 0; g->tree && i < CONTROLLER_COUNT; i++) {
+		if (g->fd[i] < 0)
+			continue;
+		if (unlinkat(g->tree->dir_fd[i], g->name, AT_REMOVEDIR) && errno == EBUSY) {
+			gone = false;
+			continue;
+		}
+		close(take_fd(&g->fd[i]));
+	}
+	return gone;
+}

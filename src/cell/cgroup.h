@@ -1,0 +1,64 @@
+/* cgroup: the kernel's limits and counters for a whole cell, over version 1 or version 2.
+ *
+ * A warden has one tree (a directory of its own in each hierarchy that it may write) and in it one
+ * group per cell. Everything is reached through directory descriptors that were opened before the
+ * warden gave up its view of the host's files. */
+#ifndef HOTCELL_CELL_CGROUP_H
+#define HOTCELL_CELL_CGROUP_H
+
+#include "base/err.h"
+#include "wire/limits.h"
+#include "wire/warden_wire.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum controller {
+	CONTROLLER_MEMORY,
+	CONTROLLER_PIDS,
+	CONTROLLER_CPUACCT,
+	CONTROLLER_CPU,
+	CONTROLLER_COUNT,
+};
+
+struct cgroup_tree {
+	int version;                      /* 0 = none is writable */
+	int parent_fd[CONTROLLER_COUNT];  /* where our directory stands; -1 = not to be had */
+	int dir_fd[CONTROLLER_COUNT];     /* our directory (version 2: the same for all) */
+	char name[128];                   /* of our directory: "hotcell-<procid>" */
+	char why_not[256];                /* for whoever asks what is missing */
+};
+
+struct cgroup {
+	const struct cgroup_tree *tree;
+	int fd[CONTROLLER_COUNT];
+	char name[32];
+};
+
+/* Never fails: what cannot be had is -1 in dir_fd, and why_not says why. Also removes what dead
+ * wardens left beside it. */
+void cgroup_tree_open(struct cgroup_tree *t);
+void cgroup_tree_close(struct cgroup_tree *t);
+
+/* The LIMIT_BITs that groups of this tree hold. */
+uint32_t cgroup_tree_holds(const struct cgroup_tree *t);
+
+/* A group without limits. The cpu controller is slow to make on version 1 and rarely needed there:
+ * only `with_cpus` asks for it. */
+int cgroup_make(
+	const struct cgroup_tree *t, uint32_t number, bool with_cpus, struct cgroup *ret, struct err *e);
+int cgroup_set_limits(const struct cgroup *g, const struct limits *limits, struct err *e);
+
+/* How a child gets in. Version 2: ret_into is for clone3(CLONE_INTO_CGROUP). Version 1: the child
+ * writes "0" to each of ret_tasks, opened here. (Writing a pid from outside would cost
+ * milliseconds: the kernel waits for a grace period.) Returns how many there are. */
+int cgroup_entrances(const struct cgroup *g, int *ret_into, int ret_tasks[CONTROLLER_COUNT]);
+
+void cgroup_read_usage(const struct cgroup *g, struct usage *ret);
+/* SIGKILL to all that is in it. */
+void cgroup_kill(const struct cgroup *g);
+/* False if it is still busy: try again. Closes the descriptors once it is gone. */
+bool cgroup_remove(struct cgroup *g);
+void cgroup_forget(struct cgroup *g); /* no group: all -1 */
+
+#endif

@@ -1,0 +1,201 @@
+#include "cell/cgroup_find.h"
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/own.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { PROC_FILE_MAX = 1 << 20 };
+
+/* Does the comma-separated `list` have `word`? */
+static bool has_word(const char *list, const char *word)
+{
+	size_t len = strlen(word);
+
+	for (const char *at = list; at; at = strchr(at, ',')) {
+		if (*at == ',')
+			at++;
+		if (strncmp(at, word, len) == 0 && (at[len] == ',' || at[len] == '\0'))
+			return true;
+	}
+	return false;
+}
+
+/* Our path in the hierarchy of `controller` ("" = version 2), from /proc/self/cgroup. */
+static char *own_path(const char *controller)
+{
+	auto_buf struct buf text = { 0 };
+	struct err ignored;
+	char *save;
+
+	if (fd_slurp(AT_FDCWD, "/proc/self/cgroup", PROC_FILE_MAX, &text, &ignored))
+		return NULL;
+	for (char *line = strtok_r(text.data, "\n", &save); line;
+		line = strtok_r(NULL, "\n", &save)) {
+		char *controllers = strchr(line, ':');
+		char *path = controllers ? strchr(controllers + 1, ':') : NULL;
+
+		if (!path)
+			continue;
+		*path++ = '\0';
+		controllers++;
+		if (*controller ? has_word(controllers, controller) : *controllers == '\0')
+			return xstrdup(path);
+	}
+	return NULL;
+}
+
+/* Where the hierarchy is mounted: the mount point, and which of its directories is the top there. */
+static char *mount_point(const char *type, const char *controller, char **ret_root)
+{
+	auto_buf struct buf text = { 0 };
+	struct err ignored;
+	char *save;
+
+	if (fd_slurp(AT_FDCWD, "/proc/self/mountinfo", PROC_FILE_MAX, &text, &ignored))
+		return NULL;
+	for (char *line = strtok_r(text.data, "\n", &save); line;
+		line = strtok_r(NULL, "\n", &save)) {
+		char root[512];
+		char point[512];
+		char found_type[32];
+		char options[512];
+		char *dash = strstr(line, " - ");
+
+		if (!dash || sscanf(line, "%*s %*s %*s %511s %511s", root, point) != 2 ||
+			sscanf(dash, " - %31s %*s %511s", found_type, options) != 2)
+			continue;
+		if (strcmp(found_type, type) != 0 || (*controller && !has_word(options, controller)))
+			continue;
+		*ret_root = xstrdup(root);
+		return xstrdup(point);
+	}
+	return NULL;
+}
+
+static char *own_dir_path(const char *type, const char *controller, char **ret_mount)
+{
+	auto_free char *root = NULL;
+	auto_free char *path = own_path(controller);
+	char *point = path ? mount_point(type, controller, &root) : NULL;
+	const char *below = path;
+	size_t len;
+
+	if (!point)
+		return NULL;
+	/* In a container the mount shows a part of the hierarchy while /proc may name it from its
+	 * real top: take off what is above the mount. */
+	len = strlen(root);
+	if (len > 1 && strncmp(path, root, len) == 0)
+		below = path + len;
+	*ret_mount = point;
+	return xasprintf("%s%s", point, strcmp(below, "/") == 0 ? "" : below);
+}
+
+int cgroup1_own_dir(const char *controller)
+{
+	auto_free char *mount = NULL;
+	auto_free char *path = own_dir_path("cgroup", controller, &mount);
+
+	return path ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+}
+
+static bool has_controllers(int dir_fd, const char *file)
+{
+	char text[512];
+
+	if (fd_read_text(dir_fd, file, text, sizeof(text)))
+		return false;
+	for (char *at = text; *at; at++)
+		if (*at == ' ')
+			*at = ',';
+	return has_word(text, "memory") && has_word(text, "pids");
+}
+
+/* Only we and our parent (the engine that started us) are in it. */
+static bool is_ours_alone(int dir_fd, bool *ret_empty)
+{
+	auto_buf struct buf text = { 0 };
+	struct err ignored;
+	char *save;
+
+	*ret_empty = true;
+	if (fd_slurp(dir_fd, "cgroup.procs", PROC_FILE_MAX, &text, &ignored) || !text.data)
+		return false;
+	for (char *line = strtok_r(text.data, "\n", &save); line;
+		line = strtok_r(NULL, "\n", &save)) {
+		long pid = strtol(line, NULL, 10);
+
+		*ret_empty = false;
+		if (pid != getpid() && pid != getppid())
+			return false;
+	}
+	return true;
+}
+
+/* A group with processes may not have groups with controllers below it (the hierarchy's top is
+ * exempt). If the processes are ours, they can stand aside. */
+static int step_aside(int dir_fd)
+{
+	char pid[32];
+
+	if (mkdirat(dir_fd, "hotcell-main", 0755) && errno != EEXIST)
+		return -1;
+	snprintf(pid, sizeof(pid), "%ld", (long)getppid());
+	fd_write_text(dir_fd, "hotcell-main/cgroup.procs", pid);
+	return fd_write_text(dir_fd, "hotcell-main/cgroup.procs", "0");
+}
+
+static bool try_dir(const char *path, bool is_top, int *ret_fd)
+{
+	auto_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	bool empty;
+
+	if (fd < 0 || !has_controllers(fd, "cgroup.controllers"))
+		return false;
+	if (faccessat(fd, "cgroup.procs", W_OK, AT_EACCESS) ||
+		faccessat(fd, ".", W_OK, AT_EACCESS))
+		return false;
+	if (!is_top) {
+		if (!is_ours_alone(fd, &empty))
+			return false;
+		if (!empty && step_aside(fd))
+			return false;
+	}
+	fd_write_text(fd, "cgroup.subtree_control", "+cpu");
+	fd_write_text(fd, "cgroup.subtree_control", "+memory +pids");
+	if (!has_controllers(fd, "cgroup.subtree_control"))
+		return false;
+	*ret_fd = take_fd(&fd);
+	return true;
+}
+
+int cgroup2_usable_dir(char *why_not, size_t size)
+{
+	auto_free char *mount = NULL;
+	auto_free char *path = own_dir_path("cgroup2", "", &mount);
+	int fd = -1;
+
+	if (!path) {
+		snprintf(why_not, size, "no cgroup file system is mounted");
+		return -1;
+	}
+	for (;;) {
+		char *slash;
+
+		if (try_dir(path, strlen(path) <= strlen(mount), &fd))
+			return fd;
+		slash = strrchr(path, '/');
+		if (!slash || strlen(path) <= strlen(mount))
+			break;
+		*slash = '\0';
+	}
+	snprintf(why_not, size,
+		"no cgroup at or above our own may be written and has the memory and pids controllers");
+	return -1;
+}
