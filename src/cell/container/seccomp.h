@@ -1,0 +1,38 @@
+/* seccomp: which system calls a program in a container cell may make.
+ *
+ * One table says it all: what is in it as allowed is allowed; what is in it as denied fails with
+ * EPERM, for a reason that stands beside it; whatever is not in it fails with ENOSYS, as on an
+ * older kernel, so that programs that merely try go on. Calls of a foreign ABI (32 bit, x32) end
+ * the process. */
+#ifndef HOTCELL_CELL_CONTAINER_SECCOMP_H
+#define HOTCELL_CELL_CONTAINER_SECCOMP_H
+
+#include "base/err.h"
+
+#include <linux/filter.h>
+#include <stdint.h>
+
+enum seccomp_action { CALL_ALLOWED, CALL_DENIED, CALL_ABSENT };
+
+/* A rule may look at one argument: it fits if (argument & mask) == value; mask 0 = always. Of several
+ * rows for a call the first that fits counts, and if none does the call is denied. */
+struct seccomp_row {
+	const char *call;
+	enum seccomp_action action;
+	unsigned argument;
+	uint32_t mask;
+	uint32_t value;
+	const char *why;
+};
+
+extern const struct seccomp_row seccomp_table[];
+extern const unsigned seccomp_table_count;
+
+const char *seccomp_action_name(enum seccomp_action action);
+
+/* Compiles the table once; seccomp_install() is what each cell does. The program is owned by the
+ * caller and freed by free(program.filter). */
+int seccomp_compile(struct sock_fprog *ret, struct err *e);
+int seccomp_install(const struct sock_fprog *program, struct err *e);
+
+#endif
