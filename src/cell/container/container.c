@@ -1,0 +1,272 @@
+/* Theory of operation
+ *
+ * Once: the warden moves into a mount namespace of its own (and, without root, a user namespace of
+ * its own), builds the template root there, and lets go of the machine's files.
+ *
+ * Per cell: clone3 gives the child all its namespaces at birth. The child starts to build while
+ * the warden writes its id map; then it waits for the map, finishes, and becomes the keeper.
+ *
+ * A network namespace takes longer to make than all the rest together. So the warden always sits
+ * in the one that the *next* cell will have: the child inherits it, and the warden makes itself
+ * another one when it has nothing better to do. It needs no network, so it never misses it. */
+#include "cell/container/container.h"
+
+#include "base/buf.h"
+#include "base/fd.h"
+#include "base/own.h"
+#include "cell/container/enter.h"
+#include "cell/container/landlock.h"
+#include "cell/container/seccomp.h"
+#include "cell/container/template.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+struct container {
+	struct template template;
+	struct sock_fprog filter;
+	int landlock_abi;
+	void (*inside)(const struct cell_inside *inside);
+	int host_net_fd;      /* -1 unless cells may have the machine's network */
+	bool may_return;      /* we may setns() back into the machine's network */
+	bool network_is_free; /* the namespace that we sit in belongs to no cell */
+};
+
+static int write_own_map(const char *file, unsigned id)
+{
+	char line[64];
+
+	snprintf(line, sizeof(line), "%u %u 1", id, id);
+	return fd_write_text(AT_FDCWD, file, line);
+}
+
+/* Without root: all rights, but only over what we make in here. */
+static int enter_user_namespace(struct err *e)
+{
+	unsigned uid = geteuid();
+	unsigned gid = getegid();
+
+	if (unshare(CLONE_NEWUSER))
+		return err_set(e, ERR_UNAVAILABLE,
+			"user namespaces are not allowed here (%s); 'hotcell doctor' says how to allow them",
+			strerror(errno));
+	fd_write_text(AT_FDCWD, "/proc/self/setgroups", "deny");
+	if (write_own_map("/proc/self/uid_map", uid) || write_own_map("/proc/self/gid_map", gid))
+		return err_set(e, ERR_UNAVAILABLE,
+			"the id map of a user namespace may not be written here (%s); 'hotcell doctor' "
+			"says how to allow it",
+			strerror(errno));
+	return 0;
+}
+
+static int enter_namespaces(struct container *c, bool host_network, struct err *e)
+{
+	bool as_root = geteuid() == 0;
+
+	if (host_network)
+		c->host_net_fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	if (!as_root || unshare(CLONE_NEWNS)) {
+		if (as_root && errno != EPERM)
+			return err_sys(e, "mount namespace");
+		as_root = false;
+		if (enter_user_namespace(e))
+			return -1;
+		if (unshare(CLONE_NEWNS))
+			return err_sys(e, "mount namespace");
+	}
+	c->may_return = as_root;
+	/* Who may not return must stay, if cells are to have the machine's network. */
+	if (!host_network || c->may_return) {
+		if (unshare(CLONE_NEWNET))
+			return err_sys(e, "network namespace");
+		c->network_is_free = true;
+	}
+	return 0;
+}
+
+static int prepare(const struct isolation_options *options, void **ret_state, struct err *e)
+{
+	struct container *c = xalloc(sizeof(*c));
+
+	*ret_state = c;
+	c->host_net_fd = -1;
+	c->inside = options->inside;
+	c->landlock_abi = landlock_abi();
+	if (enter_namespaces(c, options->host_network, e))
+		return -1;
+	if (template_build(&c->template, options->drivers, e))
+		return err_wrap(e, "build the template root");
+	return seccomp_compile(&c->filter, e);
+}
+
+static int allow(void *state, const char *path, struct err *e)
+{
+	struct container *c = state;
+
+	return template_allow(&c->template, path, e);
+}
+
+static int find_need(void *state, const char *path)
+{
+	struct container *c = state;
+
+	return template_find_need(&c->template, path);
+}
+
+static int seal(void *state, struct err *e)
+{
+	struct container *c = state;
+
+	return template_seal(&c->template, e);
+}
+
+/* Puts us where the next cell's network is to be. Returns the clone flag that it takes besides. */
+static int choose_network(
+	struct container *c, enum network_kind network, unsigned long long *ret_flag, struct err *e)
+{
+	*ret_flag = 0;
+	if (network == NETWORK_HOST) {
+		if (c->host_net_fd < 0)
+			return err_set(e, ERR_UNAVAILABLE,
+				"the machine's network was not allowed when the warden was started");
+		if (c->may_return) {
+			if (setns(c->host_net_fd, CLONE_NEWNET))
+				return err_sys(e, "return to the machine's network");
+			c->network_is_free = false;
+		}
+		return 0;
+	}
+	if (c->host_net_fd >= 0 && !c->may_return) {
+		*ret_flag = CLONE_NEWNET;
+		return 0;
+	}
+	if (!c->network_is_free && unshare(CLONE_NEWNET))
+		return err_sys(e, "network namespace");
+	c->network_is_free = false;
+	return 0;
+}
+
+static void get_ahead(void *state)
+{
+	struct container *c = state;
+
+	if (c->network_is_free || (c->host_net_fd >= 0 && !c->may_return))
+		return;
+	c->network_is_free = unshare(CLONE_NEWNET) == 0;
+}
+
+static int write_map(pid_t pid, const char *file, unsigned outside, struct err *e)
+{
+	char path[64];
+	char line[64];
+
+	snprintf(path, sizeof(path), "/proc/%ld/%s", (long)pid, file);
+	snprintf(line, sizeof(line), "%d %u 1", CELL_UID, outside);
+	return fd_write_text(AT_FDCWD, path, line) ? err_sys(e, "write %s", file) : 0;
+}
+
+static _Noreturn void child(struct container *c, struct entry *entry)
+{
+	static const struct cell_inside inside = {
+		.workspace = "/workspace",
+		.tmp = "/tmp",
+		.kill_all_is_safe = true,
+		.owns_disk = true,
+	};
+	struct err e = { 0 };
+	int report_fd = entry->spec->report_fd;
+
+	if (enter(entry, &e))
+		/* Before the descriptors were arranged it had its own number. */
+		isolation_child_failed(
+			fcntl(KEEPER_REPORT_FD, F_GETFD) >= 0 ? KEEPER_REPORT_FD : report_fd, &e);
+	close(KEEPER_REPORT_FD);
+	c->inside(&inside);
+	_exit(0);
+}
+
+static int make(
+	void *state, const struct cell_spec *spec, struct isolation_made *ret, struct err *e)
+{
+	struct container *c = state;
+	struct entry entry = {
+		.spec = spec,
+		.template = &c->template,
+		.filter = &c->filter,
+		.landlock_abi = c->landlock_abi,
+	};
+	unsigned long long flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
+	unsigned long long network_flag;
+	int mapped[2];
+	int into;
+	int failed;
+
+	if (choose_network(c, spec->network, &network_flag, e))
+		return -1;
+	if (pipe2(mapped, O_CLOEXEC))
+		return err_sys(e, "pipe");
+	entry.mapped_fd = mapped[0];
+	entry.tasks_count = cgroup_entrances(spec->cgroup, &into, entry.tasks);
+	ret->workspace = "/workspace";
+	ret->pid = isolation_clone(flags | network_flag, into, &ret->pid_fd);
+	if (ret->pid == 0) {
+		close(mapped[1]);
+		child(c, &entry);
+	}
+	failed = ret->pid < 0 ? err_sys(e, "clone3") : 0;
+	if (!failed)
+		failed = write_map(ret->pid, "uid_map", spec->uid, e) ||
+			 write_map(ret->pid, "gid_map", spec->gid, e) ? -1 : 0;
+	/* A child that gets no byte here sees the end of the pipe, and ends. */
+	if (!failed && fd_write_all(mapped[1], "m", 1))
+		failed = err_sys(e, "tell the child");
+	close(mapped[0]);
+	close(mapped[1]);
+	for (int i = 0; i < entry.tasks_count; i++)
+		close(entry.tasks[i]);
+	if (failed && ret->pid > 0) {
+		waitid(P_PIDFD, (id_t)ret->pid_fd, &(siginfo_t){ 0 }, WEXITED | __WALL);
+		close(ret->pid_fd);
+	}
+	return failed;
+}
+
+static void clear(void *state, pid_t pid)
+{
+	(void)state;
+	(void)pid; /* all of it lived in namespaces that died with it */
+}
+
+static void close_container(void *state)
+{
+	struct container *c = state;
+
+	if (!c)
+		return;
+	free(c->filter.filter);
+	for (unsigned i = 0; i < c->template.needs_count; i++)
+		free(c->template.needs[i]);
+	own_close(&c->host_net_fd);
+	free(c);
+}
+
+const struct isolation isolation_container = {
+	.name = "container",
+	.kind = ISOLATION_CONTAINER,
+	.holds = LIMIT_BIT(LIMIT_WALL_MS) | LIMIT_BIT(LIMIT_PROCESSES) | LIMIT_BIT(LIMIT_DISK_BYTES) |
+		 LIMIT_BIT(LIMIT_FILE_BYTES) | LIMIT_BIT(LIMIT_OPEN_FILES) |
+		 LIMIT_BIT(LIMIT_OUTPUT_BYTES),
+	.holds_network = true,
+	.prepare = prepare,
+	.allow = allow,
+	.find_need = find_need,
+	.seal = seal,
+	.make = make,
+	.get_ahead = get_ahead,
+	.clear = clear,
+	.close = close_container,
+};

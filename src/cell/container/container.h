@@ -1,0 +1,9 @@
+/* container: cells walled by Linux namespaces. The wall itself is enter.c's table of steps. */
+#ifndef HOTCELL_CELL_CONTAINER_CONTAINER_H
+#define HOTCELL_CELL_CONTAINER_CONTAINER_H
+
+#include "cell/isolation.h"
+
+extern const struct isolation isolation_container;
+
+#endif

@@ -1,0 +1,32 @@
+/* enter: a child's way into a container cell. */
+#ifndef HOTCELL_CELL_CONTAINER_ENTER_H
+#define HOTCELL_CELL_CONTAINER_ENTER_H
+
+#include "cell/container/template.h"
+#include "cell/spec.h"
+
+#include <linux/filter.h>
+
+enum { CELL_UID = 1000 }; /* inside */
+
+struct entry {
+	const struct cell_spec *spec;
+	const struct template *template;
+	const struct sock_fprog *filter;
+	int landlock_abi;
+	int mapped_fd; /* read end: a byte comes once the id map is written */
+	int tasks[CONTROLLER_COUNT];
+	int tasks_count;
+};
+
+/* Takes the steps in order; returns 0 in the finished cell, or -1 with the step's name in *e. */
+int enter(struct entry *entry, struct err *e);
+
+/* One line per step: name, reason. For `hotcell doctor --explain`. */
+struct step_text {
+	const char *name;
+	const char *why;
+};
+unsigned enter_steps(const struct step_text **ret);
+
+#endif

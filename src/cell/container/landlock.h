@@ -1,0 +1,13 @@
+/* landlock: a second opinion on files. Even if a mount were writable by mistake, the program could
+ * write only to the places named here. */
+#ifndef HOTCELL_CELL_CONTAINER_LANDLOCK_H
+#define HOTCELL_CELL_CONTAINER_LANDLOCK_H
+
+#include "base/err.h"
+
+/* 0 if the kernel has none. */
+int landlock_abi(void);
+/* For the calling process and all that it will start. Needs no_new_privs. */
+int landlock_enter(int abi, struct err *e);
+
+#endif
