@@ -28,7 +28,8 @@ struct candidate {
 	struct strings compile;
 	struct strings run;
 	struct strings last_line;
-	struct strings needs;    /* further host directories that the cell must see, read-only */
+	struct strings needs;    /* further host paths that the cell must see, read-only; "~/" and
+	                          * wildcards are fine: see language_needs() */
 };
 
 /* What a compile step may use. 0 = as much as the run. */
@@ -90,9 +91,16 @@ extern const char *const language_program_dirs[];
  * executable; else NULL. To be freed. */
 char *candidate_resolve(const struct candidate *c);
 
-/* Replaces in each word of `command`: {program} {file} {out} {args} {drivers} {workspace}. A word
- * that is exactly "{args}" becomes all of `args` (none: nothing). An unknown {name} is left as it
- * is. Returns a NULL-terminated array to be freed with strings_free(). */
+/* What a cell must see of the host beside /usr to run `l` by way of `c` (a member of l->find, or
+ * NULL): the `needs` of both with "~" and wildcards replaced, each once, without what is not there.
+ * NULL-terminated, to be freed with strings_free(). */
+char **language_needs(const struct language *l, const struct candidate *c);
+
+/* Replaces in each word of `command`: {program} {file} {out} {args} {drivers} {workspace}
+ * {memory_mb}. A word that is exactly "{args}" becomes all of `args` (none: nothing); inside a
+ * longer word they are joined with spaces. An unknown {name}, or one whose value is NULL, is left
+ * as it is; what was put in is not looked at again. Returns a NULL-terminated array to be freed
+ * with strings_free(). */
 struct expansion {
 	const char *program;
 	const char *file;      /* the entry file, relative to the workspace */
@@ -100,7 +108,11 @@ struct expansion {
 	const char *drivers;   /* where drivers/ is inside the cell */
 	const char *workspace; /* the workspace inside the cell */
 	const char *const *args; /* NULL-terminated or NULL */
+	uint64_t memory_mb;    /* the cell's limit, for runtimes that size their heap by it;
+	                        * 0 = LANGUAGE_MEMORY_MB */
 };
+enum { LANGUAGE_MEMORY_MB = 512 };
+
 char **command_expand(const struct strings *command, const struct expansion *x);
 void strings_free(char **list);
 

@@ -1,0 +1,57 @@
+/* inner: what the files of the warden share. */
+#ifndef HOTCELL_WARDEN_INNER_H
+#define HOTCELL_WARDEN_INNER_H
+
+#include "cell/uids.h"
+#include "warden/cells.h"
+#include "warden/check.h"
+#include "warden/warden.h"
+
+/* A MAKE that was read and not begun yet: frames behind it may be kills, which come first. */
+struct pending {
+	struct pending *next;
+	struct cell_spec spec;
+	uint32_t id;
+	uint32_t explicit_limits;
+	bool explicit_network;
+	int control_fd;
+};
+
+struct warden {
+	const struct warden_options *options;
+	void *state;         /* of the isolation */
+	struct err unusable; /* preparing failed: why; every MAKE is answered with it */
+	struct cgroup_tree tree;
+	struct uids uids;
+	struct checks checks;
+	int epoll_fd;
+	bool sealed;
+	bool engine_gone;
+	struct cell *cells;
+	struct pending *pending;
+	/* Groups of cells that are gone, whose directories were still busy. */
+	struct cgroup *leftovers;
+	size_t leftovers_count;
+	int64_t retry_at_us;
+	/* The group that the next cell will have, made when there was time. */
+	struct cgroup spare;
+	bool spare_ready;
+	uint32_t next_group;
+	int64_t get_ahead_at_us; /* 0 = all is ready */
+	struct frame_out out;
+};
+
+/* Sends w->out to the engine. */
+void warden_tell(struct warden *w);
+
+/* Takes over control_fd. Checks the request and queues it, or answers that it cannot be. */
+void make_ask(struct warden *w, const struct msg_make *m, int control_fd);
+/* Begins the oldest one. */
+void make_next(struct warden *w);
+/* The cell is no more: answers the engine and undoes all that it had. */
+void make_undo(struct warden *w, struct cell *cell);
+void make_retry_leftovers(struct warden *w);
+void make_get_ahead(struct warden *w);
+void make_drop_spare(struct warden *w);
+
+#endif

@@ -1,0 +1,75 @@
+/* hotcell-warden: started by hotcell, not by people. Small, without network, without JSON. */
+#include "cell/container/enter.h"
+#include "cell/container/seccomp.h"
+#include "warden/warden.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+static int usage(void)
+{
+	fputs("usage: hotcell-warden --isolation NAME --socket FD [--drivers DIR] [--host-network] "
+	      "[--check]\n"
+	      "       hotcell-warden --explain\n"
+	      "This program is started by hotcell.\n",
+		stderr);
+	return 125;
+}
+
+static int explain(void)
+{
+	const struct step_text *steps;
+	unsigned count = enter_steps(&steps);
+
+	puts("The child's way into a container cell, in this order:\n");
+	for (unsigned i = 0; i < count; i++)
+		printf("  %2u  %-14s %s\n", i + 1, steps[i].name, steps[i].why);
+	puts("\nSystem calls (anything else: ENOSYS; a foreign ABI: the process is killed):\n");
+	for (unsigned i = 0; i < seccomp_table_count; i++) {
+		const struct seccomp_row *row = &seccomp_table[i];
+		char condition[64] = "";
+
+		if (row->mask)
+			snprintf(condition, sizeof(condition), "arg%u & %#x == %#x", row->argument,
+				row->mask, row->value);
+		printf("  %-24s %-6s  %-34s  %s\n", row->call, seccomp_action_name(row->action),
+			condition, row->why);
+	}
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct warden_options options = { .socket_fd = -1 };
+
+	for (int i = 1; i < argc; i++) {
+		const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+
+		if (strcmp(argv[i], "--explain") == 0)
+			return explain();
+		if (strcmp(argv[i], "--host-network") == 0) {
+			options.host_network = true;
+			continue;
+		}
+		if (strcmp(argv[i], "--check") == 0) {
+			options.check = true;
+			continue;
+		}
+		if (!value)
+			return usage();
+		if (strcmp(argv[i], "--isolation") == 0)
+			options.isolation = isolation_by_name(value);
+		else if (strcmp(argv[i], "--socket") == 0)
+			options.socket_fd = atoi(value);
+		else if (strcmp(argv[i], "--drivers") == 0)
+			options.drivers = value;
+		else
+			return usage();
+		i++;
+	}
+	if (!options.isolation || options.socket_fd < 0)
+		return usage();
+	return warden_run(&options);
+}

@@ -1,0 +1,274 @@
+#include "warden/inner.h"
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/own.h"
+#include "keeper/keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/wait.h>
+
+enum { REMOVE_RETRY_US = 5000 };
+
+static void tell_failure(struct warden *w, uint32_t id, const struct err *e)
+{
+	struct msg_gone m = {
+		.cell = id, .failed = 1, .err_kind = (uint8_t)e->kind, .text = e->text
+	};
+
+	put_gone(&w->out, &m);
+	warden_tell(w);
+}
+
+/* ---- asking ---- */
+
+static int read_needs(
+	struct warden *w, const struct msg_make *m, struct cell_spec *spec, struct err *e)
+{
+	for (uint32_t i = 0; i < m->binds_count; i++) {
+		int index = w->options->isolation->find_need(w->state, m->binds[i]);
+
+		if (index < 0)
+			return err_set(e, ERR_INPUT, "'%s' was not allowed for cells", m->binds[i]);
+		spec->needs[spec->needs_count++] = (unsigned)index;
+	}
+	return 0;
+}
+
+void make_ask(struct warden *w, const struct msg_make *m, int control_fd)
+{
+	auto_free struct pending *p = xalloc(sizeof(*p));
+	struct pending **end = &w->pending;
+	struct err e = w->unusable;
+
+	p->id = m->cell;
+	p->control_fd = control_fd;
+	p->explicit_limits = m->explicit_limits;
+	p->explicit_network = m->explicit_network;
+	p->spec.limits = m->limits;
+	p->spec.network = m->network;
+	if (e.kind == ERR_NONE && cells_find(w->cells, m->cell))
+		err_set(&e, ERR_PROTOCOL, "cell %u exists", m->cell);
+	if (e.kind == ERR_NONE)
+		read_needs(w, m, &p->spec, &e);
+	if (e.kind != ERR_NONE) {
+		close(control_fd);
+		tell_failure(w, m->cell, &e);
+		return;
+	}
+	while (*end)
+		end = &(*end)->next;
+	*end = take_ptr(&p);
+}
+
+/* ---- building ---- */
+
+static int take_group(struct warden *w, bool with_cpus, struct cgroup *ret, struct err *e)
+{
+	cgroup_forget(ret);
+	if (w->tree.version == 0)
+		return 0;
+	if (w->spare_ready && !(with_cpus && w->tree.version == 1)) {
+		*ret = w->spare;
+		w->spare_ready = false;
+		return 0;
+	}
+	return cgroup_make(&w->tree, w->next_group++, with_cpus, ret, e);
+}
+
+/* What nothing holds here, what only a watch holds; and whether the caller insisted. */
+static int judge_limits(
+	struct warden *w, const struct pending *p, struct msg_made *made, struct err *e)
+{
+	const struct isolation *isolation = w->options->isolation;
+	uint32_t held = isolation->holds | cgroup_tree_holds(&w->tree);
+	uint32_t watched = LIMIT_BIT(LIMIT_MEMORY_BYTES) | LIMIT_BIT(LIMIT_CPU_MS);
+	uint32_t wanted = 0;
+
+	for (int i = 0; i < LIMIT_COUNT; i++)
+		if (p->spec.limits.at[i])
+			wanted |= LIMIT_BIT(i);
+	made->soft = wanted & ~held & watched;
+	made->not_enforced = wanted & ~held & ~watched;
+	made->network_not_enforced = p->spec.network == NETWORK_NONE && !isolation->holds_network;
+	for (int i = 0; i < LIMIT_COUNT; i++)
+		if (p->explicit_limits & made->not_enforced & LIMIT_BIT(i))
+			return err_set(e, ERR_UNAVAILABLE,
+				"the %s limit cannot be held here in %s isolation%s%s",
+				limit_table[i].name, isolation->name, w->tree.why_not[0] ? ": " : "",
+				w->tree.why_not);
+	if (p->explicit_network && made->network_not_enforced)
+		return err_set(e, ERR_UNAVAILABLE,
+			"%s isolation cannot keep a program from the network", isolation->name);
+	return 0;
+}
+
+static int clone_cell(struct warden *w, struct pending *p, struct cell *cell,
+	struct isolation_made *made, struct err *e)
+{
+	auto_close int lifeline_end = -1;
+	auto_close int report_end = -1;
+	int ends[2];
+	int failed;
+
+	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK))
+		return err_sys(e, "pipe");
+	lifeline_end = ends[0];
+	cell->lifeline_fd = ends[1];
+	if (pipe2(ends, O_CLOEXEC | O_NONBLOCK))
+		return err_sys(e, "pipe");
+	cell->report_fd = ends[0];
+	report_end = ends[1];
+	p->spec.cgroup = &cell->cgroup;
+	p->spec.uid = cell->uid;
+	p->spec.gid = w->uids.count ? cell->uid : getegid();
+	p->spec.control_fd = p->control_fd;
+	p->spec.lifeline_fd = lifeline_end;
+	p->spec.report_fd = report_end;
+	failed = w->options->isolation->make(w->state, &p->spec, made, e);
+	if (failed) {
+		struct err inner;
+
+		/* The child may know better why. */
+		if (read(cell->report_fd, &inner, sizeof(inner)) == (ssize_t)sizeof(inner))
+			*e = inner;
+		return -1;
+	}
+	cell->pid = made->pid;
+	cell->pid_fd = made->pid_fd;
+	return 0;
+}
+
+static void release(struct warden *w, struct cell *cell)
+{
+	own_close(&cell->lifeline_fd);
+	own_close(&cell->report_fd);
+	own_close(&cell->proc_fd);
+	own_close(&cell->pid_fd);
+	if (cell->uid != (uid_t)-1)
+		uids_give_back(&w->uids, cell->uid);
+	if (cell->cgroup.tree && !cgroup_remove(&cell->cgroup)) {
+		w->leftovers =
+			xgrow(w->leftovers, (w->leftovers_count + 1) * sizeof(*w->leftovers));
+		w->leftovers[w->leftovers_count++] = cell->cgroup;
+		w->retry_at_us = clock_now_us() + REMOVE_RETRY_US;
+	}
+	free(cell);
+}
+
+static int build(struct warden *w, struct pending *p, struct cell *cell, struct msg_made *m,
+	struct err *e)
+{
+	struct isolation_made made = { .pid_fd = -1 };
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = cell };
+
+	if (judge_limits(w, p, m, e))
+		return -1;
+	cell->soft = m->soft;
+	cell->uid = uids_take(&w->uids);
+	if (cell->uid == (uid_t)-1)
+		return err_set(e, ERR_LIMIT, "all user ids for cells are in use");
+	if (take_group(w, p->spec.limits.at[LIMIT_CPUS_MILLI] != 0, &cell->cgroup, e))
+		return -1;
+	if (cell->cgroup.tree && cgroup_set_limits(&cell->cgroup, &p->spec.limits, e))
+		return -1;
+	if (clone_cell(w, p, cell, &made, e))
+		return -1;
+	epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, cell->pid_fd, &event);
+	cell_plan_look(cell, clock_now_us());
+	m->workspace = made.workspace;
+	return 0;
+}
+
+void make_next(struct warden *w)
+{
+	auto_free struct pending *p = w->pending;
+	struct cell *cell = xalloc(sizeof(*cell));
+	struct msg_made m = { .cell = p->id };
+	struct err e = { 0 };
+
+	w->pending = p->next;
+	cell->id = p->id;
+	cell->uid = (uid_t)-1;
+	cell->limits = p->spec.limits;
+	cell->pid_fd = cell->lifeline_fd = cell->report_fd = cell->proc_fd = -1;
+	cgroup_forget(&cell->cgroup);
+	if (build(w, p, cell, &m, &e)) {
+		tell_failure(w, p->id, &e);
+		release(w, cell);
+	} else {
+		put_made(&w->out, &m);
+		warden_tell(w);
+		cells_add(&w->cells, cell);
+	}
+	close(p->control_fd);
+}
+
+/* ---- clearing ---- */
+
+static void describe_end(struct cell *cell, const siginfo_t *info, struct msg_gone *m, struct err *e)
+{
+	if (read(cell->report_fd, e, sizeof(*e)) == (ssize_t)sizeof(*e)) {
+		e->text[sizeof(e->text) - 1] = '\0';
+		m->failed = 1;
+		m->err_kind = (uint8_t)e->kind;
+		m->text = e->text;
+	} else if (info->si_code != CLD_EXITED) {
+		m->text = "its keeper was killed";
+	}
+}
+
+void make_undo(struct warden *w, struct cell *cell)
+{
+	struct msg_gone m = { .cell = cell->id, .text = "" };
+	struct err e = { 0 };
+	siginfo_t info = { 0 };
+
+	waitid(P_PIDFD, (id_t)cell->pid_fd, &info, WEXITED | __WALL);
+	cells_take_out(&w->cells, cell);
+	/* Only a process cell can have anything left now: a pid namespace dies as a whole. */
+	if (w->options->isolation->kind == ISOLATION_PROCESS && cell->cgroup.tree)
+		cgroup_kill(&cell->cgroup);
+	describe_end(cell, &info, &m, &e);
+	cell_read_usage(cell, &m.usage);
+	w->options->isolation->clear(w->state, cell->pid);
+	put_gone(&w->out, &m);
+	warden_tell(w);
+	release(w, cell);
+}
+
+void make_retry_leftovers(struct warden *w)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < w->leftovers_count; i++)
+		if (!cgroup_remove(&w->leftovers[i]))
+			w->leftovers[kept++] = w->leftovers[i];
+	w->leftovers_count = kept;
+	w->retry_at_us = kept ? clock_now_us() + REMOVE_RETRY_US : 0;
+}
+
+/* ---- getting ahead ---- */
+
+void make_get_ahead(struct warden *w)
+{
+	struct err ignored;
+
+	w->get_ahead_at_us = 0;
+	if (w->unusable.kind != ERR_NONE || !w->sealed)
+		return;
+	w->options->isolation->get_ahead(w->state);
+	if (!w->spare_ready && w->tree.version)
+		w->spare_ready = cgroup_make(&w->tree, w->next_group++, false, &w->spare,
+					 &ignored) == 0;
+}
+
+void make_drop_spare(struct warden *w)
+{
+	if (w->spare_ready)
+		cgroup_remove(&w->spare);
+	w->spare_ready = false;
+}

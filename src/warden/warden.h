@@ -1,0 +1,18 @@
+/* warden: the one program that builds, watches, kills and clears cells. */
+#ifndef HOTCELL_WARDEN_WARDEN_H
+#define HOTCELL_WARDEN_WARDEN_H
+
+#include "cell/isolation.h"
+
+struct warden_options {
+	const struct isolation *isolation;
+	int socket_fd; /* to the engine; when it hangs up, all cells are killed and we end */
+	const char *drivers;
+	bool host_network;
+	bool check; /* gather what `hotcell doctor` wants to know, while the machine is in view */
+};
+
+/* Returns the program's exit status. */
+int warden_run(const struct warden_options *options);
+
+#endif
