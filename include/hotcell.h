@@ -1,0 +1,230 @@
+/* hotcell: run code that somebody else wrote, in a fresh sealed cell.
+ *
+ *	struct hotcell *h;
+ *	struct hotcell_error e;
+ *	struct hotcell_result *r;
+ *	struct hotcell_request q = { .language = "python", .code = "print(6 * 7)" };
+ *
+ *	if (hotcell_open(NULL, &h, &e) == 0 && hotcell_run(h, &q, &r, &e) == 0) {
+ *		fwrite(r->out.data, 1, r->out.len, stdout);
+ *		hotcell_result_free(r);
+ *	}
+ *	hotcell_close(h);
+ *
+ * Options are structs in which zero is the default. Functions return 0, or -1 with *e set. An
+ * engine belongs to one thread at a time. The library prints nothing, handles no signal and its
+ * children never raise SIGCHLD. */
+#ifndef HOTCELL_H
+#define HOTCELL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct hotcell;
+struct hotcell_cell;
+struct hotcell_work;
+
+enum hotcell_error_kind {
+	HOTCELL_ERROR_SYSTEM = 1,  /* the machine failed us */
+	HOTCELL_ERROR_INPUT,       /* the request is malformed */
+	HOTCELL_ERROR_NOT_FOUND,   /* it names something that is not there */
+	HOTCELL_ERROR_UNAVAILABLE, /* understood, but this machine cannot do it */
+	HOTCELL_ERROR_PROTOCOL,    /* a part of hotcell misbehaved */
+	HOTCELL_ERROR_LIMIT,       /* too large, too many */
+	HOTCELL_ERROR_GONE,        /* a part of hotcell is no more */
+};
+
+struct hotcell_error {
+	enum hotcell_error_kind kind;
+	char text[512]; /* one sentence, for whoever can act */
+};
+
+/* ---- an engine ---- */
+
+struct hotcell_options {
+	const char *warden_path;           /* default: beside the program, else as installed */
+	const char *share_dir;             /* has languages/ and drivers/; likewise */
+	const char *const *language_dirs;  /* further ones, NULL-terminated; later ones win */
+	const char *cache_dir;             /* default: ~/.cache/hotcell; "" = keep nothing */
+	int allow_host_network;            /* requests may ask for the machine's network */
+	/* A language file that could not be used: "file:line: key: what is wrong". */
+	void (*on_problem)(void *context, const char *text);
+	void *context;
+};
+
+int hotcell_open(
+	const struct hotcell_options *options, struct hotcell **ret, struct hotcell_error *e);
+/* Ends all that runs, and waits until nothing of it is left. Accepts NULL. */
+void hotcell_close(struct hotcell *h);
+/* The same for a program that is about to exit: the clearing goes on behind its back. */
+void hotcell_abandon(struct hotcell *h);
+
+/* ---- a run ---- */
+
+enum hotcell_isolation {
+	HOTCELL_ISOLATION_AUTO, /* the strongest that this machine and the language have */
+	HOTCELL_ISOLATION_PROCESS, /* none: for trusted code */
+	HOTCELL_ISOLATION_CONTAINER,
+};
+
+enum hotcell_network { HOTCELL_NETWORK_DEFAULT, HOTCELL_NETWORK_NONE, HOTCELL_NETWORK_HOST };
+
+/* 0 = the default; anything else is held, or the run is refused. */
+struct hotcell_limits {
+	uint64_t wall_ms;
+	uint64_t cpu_ms;
+	uint64_t memory_bytes;
+	uint64_t processes;
+	uint64_t disk_bytes;
+	uint64_t file_bytes;
+	uint64_t open_files;
+	uint64_t cpus_milli;   /* 500 = half a processor */
+	uint64_t output_bytes; /* of a stream, at which the run is ended */
+};
+
+/* Something that is to be in the workspace: a host file or directory, or bytes. */
+struct hotcell_input {
+	const char *path;      /* in the workspace; default: the last name of host_path */
+	const char *host_path; /* or NULL */
+	const void *data;      /* if host_path is NULL */
+	size_t data_len;
+};
+
+enum hotcell_stream { HOTCELL_STDOUT = 1, HOTCELL_STDERR };
+
+struct hotcell_request {
+	const char *language;  /* id or alias; default: guessed from the entry file */
+	const char *code;      /* or NULL, if `entry` is one of the inputs */
+	size_t code_len;       /* 0 = up to its NUL */
+	const char *entry;     /* which file is run; default: the code, else the only input */
+	const struct hotcell_input *inputs;
+	size_t inputs_count;
+	const char *const *args; /* NULL-terminated, or NULL */
+	const char *const *env;  /* "NAME=value", NULL-terminated, or NULL */
+	const void *stdin_data;
+	size_t stdin_len;
+	int stdin_fd;          /* read as the program reads, if have_stdin_fd; not closed */
+	int have_stdin_fd;
+	enum hotcell_isolation isolation;
+	enum hotcell_network network;
+	struct hotcell_limits limits;
+	uint64_t max_output;   /* of a stream, in the result; the rest is cut. 0 = 1 MB */
+	int last_line;         /* echo the value of a last expression */
+	const char *output_dir; /* generated files are copied here */
+	struct hotcell_cell *cell; /* run in this one, made before; default: one of its own */
+	/* What the program prints, as it comes; also what is cut from the result. `compiling` tells
+	 * a compiler's output from the program's. */
+	void (*on_output)(void *context, enum hotcell_stream stream, int compiling,
+		const char *data, size_t len);
+	void *context;
+};
+
+enum hotcell_reason {
+	HOTCELL_EXITED,
+	HOTCELL_SIGNALED,
+	HOTCELL_TIMEOUT,
+	HOTCELL_CPU_LIMIT,
+	HOTCELL_MEMORY_LIMIT,
+	HOTCELL_OUTPUT_LIMIT,
+	HOTCELL_DISK_LIMIT,
+	HOTCELL_CANCELLED,
+	HOTCELL_CELL_FAILED,
+};
+
+const char *hotcell_reason_name(enum hotcell_reason reason); /* "memory_limit" */
+
+struct hotcell_bytes {
+	char *data; /* with a NUL behind it that len does not count; never NULL */
+	size_t len;
+	int truncated;
+};
+
+struct hotcell_file {
+	char *path; /* relative to the workspace; may not be UTF-8 */
+	const char *kind; /* "file", "directory", "symlink", "other" */
+	uint64_t size_bytes;
+};
+
+struct hotcell_compile {
+	int present;
+	int exit_code;
+	struct hotcell_bytes out;
+	struct hotcell_bytes err;
+	uint64_t duration_us;
+};
+
+struct hotcell_result {
+	struct hotcell_bytes out;
+	struct hotcell_bytes err;
+	int exit_code; /* 128 + signal if signaled; -1 on timeout */
+	enum hotcell_reason reason;
+	char reason_text[256]; /* for people; may be empty */
+	uint64_t duration_us;
+	const char *isolation; /* "container" */
+	char *language;        /* its id */
+	struct hotcell_compile compile;
+	struct hotcell_file *files; /* new or changed */
+	size_t files_count;
+	int files_incomplete; /* there were too many, or too deep ones, to list all */
+	struct {
+		uint64_t cpu_us;
+		uint64_t peak_memory_bytes;
+		uint64_t processes; /* at one time */
+	} usage;
+	char **limits_not_enforced; /* NULL-terminated: "memory: watched every 20 ms (soft)" */
+};
+
+/* Runs it and waits. */
+int hotcell_run(struct hotcell *h, const struct hotcell_request *request,
+	struct hotcell_result **ret, struct hotcell_error *e);
+void hotcell_result_free(struct hotcell_result *result);
+
+/* The same without waiting, for programs with a loop of their own: wait until hotcell_fd() is
+ * readable, call hotcell_dispatch(h, 0), see whether the work is done. What the request points to
+ * must stay until then. */
+int hotcell_start(struct hotcell *h, const struct hotcell_request *request,
+	struct hotcell_work **ret, struct hotcell_error *e);
+int hotcell_fd(const struct hotcell *h);
+/* Waits up to timeout_ms (-1 = for ever) for something to happen, and handles it. */
+int hotcell_dispatch(struct hotcell *h, int timeout_ms, struct hotcell_error *e);
+int hotcell_done(const struct hotcell_work *work);
+/* Ends the program; the result, with all output so far, comes as usual. */
+void hotcell_cancel(struct hotcell_work *work);
+/* Once it is done: the result, or why there is none. Frees the work. */
+int hotcell_finish(
+	struct hotcell_work *work, struct hotcell_result **ret, struct hotcell_error *e);
+
+/* ---- cells made ahead ---- */
+
+/* A cell for runs of `request`'s language, isolation, network and limits. Returns at once: it is
+ * built in the background. */
+int hotcell_cell_make(struct hotcell *h, const struct hotcell_request *request,
+	struct hotcell_cell **ret, struct hotcell_error *e);
+void hotcell_cell_free(struct hotcell_cell *cell);
+
+/* ---- languages ---- */
+
+struct hotcell_language {
+	const char *id;
+	const char *name;
+	char *version;       /* NULL if it is not installed */
+	const char *install; /* how to get it */
+	const char *path;    /* its YAML file */
+};
+
+/* All of them, with their versions (each program that was not seen before is asked, in a cell). */
+int hotcell_languages(struct hotcell *h, struct hotcell_language **ret, size_t *ret_count,
+	struct hotcell_error *e);
+void hotcell_languages_free(struct hotcell_language *languages, size_t count);
+
+const char *hotcell_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
