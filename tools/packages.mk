@@ -1,6 +1,6 @@
 # Debian packages by purpose. No version is named: what the release has is what is used.
 PACKAGES_BUILD = gcc libc6-dev meson ninja-build pkg-config scdoc \
-	libseccomp-dev libcap-ng-dev libjansson-dev libcyaml-dev
+	libseccomp-dev libjansson-dev libcyaml-dev
 PACKAGES_RUN = python3
 PACKAGES_TEST = libcmocka-dev python3-pytest python3-pytest-xdist clang clang-tidy cppcheck libclang-rt-14-dev \
 	iproute2 procps

@@ -2,9 +2,10 @@
 
 #include "base/own.h"
 
-#include <cap-ng.h>
-#include <stdbool.h>
+#include <linux/capability.h>
+#include <stdint.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 
 static const struct {
 	unsigned capability;
@@ -20,21 +21,23 @@ static const struct {
 	{ CAP_FOWNER, "removing it from a sticky directory" },
 };
 
-int privileges_drop(enum isolation_kind kind, struct err *e)
+int privileges_drop(struct err *e)
 {
-	(void)kind;
-	if (capng_get_caps_process() || capng_have_capabilities(CAPNG_SELECT_CAPS) == CAPNG_NONE)
-		return 0; /* an ordinary user: nothing to drop */
-	for (unsigned i = 0; i <= 63; i++) {
-		bool keep = false;
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2] = { { 0 } };
+	uint64_t keep = 0;
 
-		for (size_t k = 0; k < COUNT(kept); k++)
-			keep |= kept[k].capability == i;
-		if (!keep && cap_valid(i))
-			capng_update(CAPNG_DROP,
-				CAPNG_EFFECTIVE | CAPNG_PERMITTED | CAPNG_INHERITABLE, i);
+	for (size_t i = 0; i < COUNT(kept); i++)
+		keep |= 1ULL << kept[i].capability;
+	if (syscall(SYS_capget, &header, data))
+		return err_sys(e, "capget");
+	/* An ordinary user has none: then this changes nothing. */
+	for (int i = 0; i < 2; i++) {
+		data[i].permitted &= (uint32_t)(keep >> (32 * i));
+		data[i].effective = data[i].permitted;
+		data[i].inheritable = 0;
 	}
-	if (capng_apply(CAPNG_SELECT_CAPS))
+	if (syscall(SYS_capset, &header, data))
 		return err_sys(e, "drop capabilities");
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ? err_sys(e, "no_new_privs") : 0;
 }

@@ -3,8 +3,7 @@
 #define HOTCELL_WARDEN_PRIVILEGES_H
 
 #include "base/err.h"
-#include "wire/warden_wire.h"
 
-int privileges_drop(enum isolation_kind kind, struct err *e);
+int privileges_drop(struct err *e);
 
 #endif

@@ -74,7 +74,7 @@ static void answer_seal(struct warden *w, struct frame_in *in)
 	if (w->unusable.kind != ERR_NONE)
 		return;
 	if (w->options->isolation->seal(w->state, &w->unusable) == 0)
-		privileges_drop(w->options->isolation->kind, &w->unusable);
+		privileges_drop(&w->unusable);
 }
 
 static void answer_make(struct warden *w, struct frame_in *in, int fd)

@@ -107,6 +107,18 @@ int walk(int top_fd, const struct walk_options *options, bool *ret_complete)
 	return stop;
 }
 
+/* Gives us back the right to enter a directory of ours. By descriptor: chmod() by name would follow
+ * a symlink that took its place. */
+static void open_up(int dir_fd, const char *name)
+{
+	auto_close int fd = openat(dir_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	char self[64];
+
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+	if (fd >= 0 && chmod(self, 0700))
+		return; /* then it stays, and is tried again by the next sweep */
+}
+
 /* Empties one directory; directories in it that are not empty are moved up to the top, where they
  * are found in a later round. So depth costs neither stack nor descriptors. */
 static bool empty_one(int top_fd, int dir_fd, unsigned *counter)
@@ -127,7 +139,7 @@ static bool empty_one(int top_fd, int dir_fd, unsigned *counter)
 			any = true;
 			continue;
 		}
-		fchmodat(dir_fd, entry->d_name, 0700, 0);
+		open_up(dir_fd, entry->d_name);
 		snprintf(name, sizeof(name), ".hotcell-remove-%u", (*counter)++);
 		if (dir_fd != top_fd && renameat(dir_fd, entry->d_name, top_fd, name) == 0)
 			any = true;
@@ -158,6 +170,7 @@ void walk_remove_all(int top_fd)
 				progress = true;
 				continue;
 			}
+			open_up(top_fd, entry->d_name);
 			sub = openat(top_fd, entry->d_name,
 				O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 			if (sub >= 0 && empty_one(top_fd, sub, &counter))

@@ -211,7 +211,7 @@ static int make(
 {
 	struct process *p = state;
 	int tasks[CONTROLLER_COUNT];
-	char *dir;
+	char *dir = NULL;
 	int into;
 	int tasks_count;
 	static char workspace[PATH_MAX_BYTES];

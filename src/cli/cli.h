@@ -1,0 +1,22 @@
+/* cli: one file per command; the table is in main.c. */
+#ifndef HOTCELL_CLI_CLI_H
+#define HOTCELL_CLI_CLI_H
+
+#include "hotcell.h"
+
+enum {
+	EXIT_TIMEOUT = 124, /* the run's time was over */
+	EXIT_HOTCELL = 125, /* hotcell itself failed */
+};
+
+int cmd_run(int argc, char **argv);
+int cmd_languages(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);
+
+/* Prints "hotcell: text" to stderr and returns EXIT_HOTCELL. */
+int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* For hotcell_options.on_problem: prints it. */
+void complain_of_language(void *context, const char *text);
+
+#endif

@@ -1,0 +1,130 @@
+#include "cli/cli.h"
+#include "cli/json.h"
+#include "engine/doctor.h"
+
+#include "base/own.h"
+
+#include <argp.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { KEY_JSON = 0x100, KEY_EXPLAIN, ROWS_MAX = 32 };
+
+struct doctor {
+	bool json;
+	bool explain;
+	bool whole; /* nothing that container isolation needs is missing */
+	json_t *rows;
+};
+
+static const struct argp_option table[] = {
+	{ "json", KEY_JSON, NULL, 0, "print JSON", 0 },
+	{ "explain", KEY_EXPLAIN, NULL, 0,
+		"print the steps into a container cell and the table of system calls", 0 },
+	{ 0 },
+};
+
+static const char *const state_names[] = {
+	[CHECK_FINE] = "fine",
+	[CHECK_WEAK] = "weak",
+	[CHECK_MISSING] = "missing",
+};
+
+static error_t on_option(int key, char *value, struct argp_state *state)
+{
+	struct doctor *d = state->input;
+
+	(void)value;
+	switch (key) {
+	case KEY_JSON:
+		d->json = true;
+		return 0;
+	case KEY_EXPLAIN:
+		d->explain = true;
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+static void on_row(void *context, const struct msg_checked *row)
+{
+	struct doctor *d = context;
+
+	if (row->state < CHECK_FINE || row->state > CHECK_MISSING)
+		return;
+	if (row->needed && row->state != CHECK_FINE)
+		d->whole = false;
+	json_array_append_new(d->rows,
+		json_pack("{s:s, s:s, s:b, s:s, s:s}", "name", row->name, "state",
+			state_names[row->state], "needed", row->needed, "detail", row->detail, "fix",
+			row->fix));
+	if (d->json)
+		return;
+	printf("%-8s %-18s %s\n", state_names[row->state], row->name, row->detail);
+	if (*row->fix)
+		printf("%-8s %-18s fix: %s\n", "", "", row->fix);
+}
+
+/* The proof: a real cell. */
+static void try_cell(struct hotcell *h, struct doctor *d)
+{
+	struct hotcell_request q = { .language = "sh", .code = "echo works" };
+	struct msg_checked row = { .name = "container cell", .state = CHECK_FINE, .needed = 1,
+		.detail = "one was built, and a program ran in it", .fix = "" };
+	struct hotcell_result *r = NULL;
+	struct hotcell_error e = { 0 };
+
+	if (hotcell_run(h, &q, &r, &e)) {
+		row.state = CHECK_MISSING;
+		row.detail = e.text;
+		if (access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0)
+			row.fix = "start the container with --privileged, or with --cap-add SYS_ADMIN "
+				  "--security-opt seccomp=unconfined --security-opt apparmor=unconfined "
+				  "--security-opt systempaths=unconfined";
+	} else if (strcmp(r->out.data, "works\n") != 0) {
+		row.state = CHECK_MISSING;
+		row.detail = "one was built, but a program did not run in it";
+	}
+	on_row(d, &row);
+	hotcell_result_free(r);
+}
+
+static int explain(struct hotcell *h)
+{
+	fflush(stdout);
+	execl(h->warden_path, "hotcell-warden", "--explain", (char *)NULL);
+	return complain("start '%s'", h->warden_path);
+}
+
+int cmd_doctor(int argc, char **argv)
+{
+	static const struct argp argp = { table, on_option, NULL,
+		"Says what this machine gives each isolation, and how to get what is missing. Exits "
+		"with 0 only if container isolation is whole.", NULL, NULL, NULL };
+	static char name[] = "hotcell doctor";
+	struct doctor d = { .whole = true, .rows = json_array() };
+	struct hotcell_error e;
+	struct hotcell *h;
+	struct err problem = { 0 };
+
+	argv[0] = name;
+	argp_err_exit_status = EXIT_HOTCELL;
+	argp_parse(&argp, argc, argv, 0, NULL, &d);
+	if (hotcell_open(NULL, &h, &e))
+		return complain("%s", e.text);
+	if (d.explain)
+		return explain(h);
+	if (doctor_ask(h, on_row, &d, &problem)) {
+		hotcell_close(h);
+		return complain("%s", problem.text);
+	}
+	try_cell(h, &d);
+	hotcell_close(h);
+	if (d.json)
+		json_print(json_pack("{s:b, s:o}", "whole", d.whole, "checks", d.rows));
+	else
+		puts(d.whole ? "\nContainer isolation is whole." :
+			       "\nContainer isolation is NOT whole: see above.");
+	return d.whole ? 0 : 1;
+}

@@ -1,0 +1,68 @@
+#include "cli/cli.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct command {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *what;
+} commands[] = {
+	{ "run", cmd_run, "run code in a fresh cell" },
+	{ "languages", cmd_languages, "list languages and what of them is installed" },
+	{ "doctor", cmd_doctor, "say which protections hold on this machine" },
+};
+
+enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
+
+int complain(const char *format, ...)
+{
+	va_list args;
+
+	fputs("hotcell: ", stderr);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+	return EXIT_HOTCELL;
+}
+
+void complain_of_language(void *context, const char *text)
+{
+	(void)context;
+	complain("language left out: %s", text);
+}
+
+static void print_help(FILE *to)
+{
+	fputs("hotcell runs code that somebody else wrote, in a fresh sealed cell.\n\n"
+	      "usage: hotcell COMMAND [OPTION...]\n\n",
+		to);
+	for (int i = 0; i < COMMANDS; i++)
+		fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].what);
+	fputs("\nTry: hotcell run -l python -c 'print(6 * 7)'\n"
+	      "     hotcell COMMAND --help\n",
+		to);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2) {
+		print_help(stderr);
+		return EXIT_HOTCELL;
+	}
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
+		strcmp(argv[1], "help") == 0) {
+		print_help(stdout);
+		return 0;
+	}
+	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+		printf("hotcell %s\n", hotcell_version());
+		return 0;
+	}
+	for (int i = 0; i < COMMANDS; i++)
+		if (strcmp(argv[1], commands[i].name) == 0)
+			return commands[i].run(argc - 1, argv + 1);
+	return complain("unknown command '%s'; 'hotcell --help' lists them", argv[1]);
+}

@@ -1,0 +1,303 @@
+#include "cli/options.h"
+
+#include "base/path.h"
+#include "cli/cli.h"
+#include "wire/limits.h"
+
+#include <argp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum key {
+	KEY_LIMIT = 0x100, /* + enum limit */
+	KEY_ISOLATION = 0x200,
+	KEY_MAX_OUTPUT,
+	KEY_ENV,
+	KEY_STDIN,
+	KEY_ARG,
+	KEY_ENTRY,
+	KEY_NETWORK,
+	KEY_LAST_LINE,
+	KEY_JSON,
+	KEY_STATS,
+	KEY_LANGUAGES,
+};
+
+static const char doc[] =
+	"Runs code in a fresh cell. Its output streams through as it comes, and its exit code is "
+	"hotcell's: 124 when its time was over, 125 when hotcell itself failed."
+	"\vFILE is run under its own name; '-' reads the code from standard input. The language is "
+	"guessed from the file's ending or its #! line. Times are written as 250ms, 10s or 2m, sizes "
+	"as 64k, 256M or 1G.\n\n"
+	"Examples:\n"
+	"  hotcell run -l python -c 'print(6 * 7)'\n"
+	"  hotcell run script.py -f data.csv -o results --timeout 10s\n"
+	"  echo 'puts 1' | hotcell run -l ruby -\n";
+
+static const struct argp_option fixed_options[] = {
+	{ "language", 'l', "LANG", 0, "language, by id or alias", 1 },
+	{ "code", 'c', "CODE", 0, "the code itself", 1 },
+	{ "arg", KEY_ARG, "ARG", 0, "an argument for the program (repeatable)", 1 },
+	{ "env", KEY_ENV, "NAME=VALUE", 0, "a setting in its environment (repeatable)", 1 },
+	{ "stdin", KEY_STDIN, "FILE", 0, "its standard input; '-' is our own. Default: empty", 1 },
+	{ "last-line", KEY_LAST_LINE, NULL, 0,
+		"echo the value of a last expression (Python and JavaScript)", 1 },
+	{ "file", 'f', "HOST[:PATH]", 0,
+		"a file or directory for the workspace (repeatable)", 2 },
+	{ "entry", KEY_ENTRY, "PATH", 0, "which file of the workspace is run", 2 },
+	{ "output-dir", 'o', "DIR", 0, "copy files that the run made or changed to DIR", 2 },
+	{ "isolation", KEY_ISOLATION, "KIND", 0,
+		"auto (default: the strongest there is), container, or process (not isolated: for "
+		"trusted code)", 3 },
+	{ "network", KEY_NETWORK, "KIND", 0, "none (default), or host (all of this machine's)", 3 },
+	{ "max-output", KEY_MAX_OUTPUT, "SIZE", 0,
+		"most of each stream that is shown; the rest is cut and the run goes on. Default: all; "
+		"1000000 with --json", 4 },
+	{ "json", KEY_JSON, NULL, 0, "print one JSON object instead of streaming", 5 },
+	{ "stats", KEY_STATS, NULL, 0, "say on stderr what the run used", 5 },
+	{ "quiet", 'q', NULL, 0, "no remarks of hotcell's own, only errors", 5 },
+	{ "languages", KEY_LANGUAGES, "DIR", 0, "further language files (repeatable)", 5 },
+};
+
+enum { FIXED = sizeof(fixed_options) / sizeof(fixed_options[0]) };
+
+static void add_string(
+	struct argp_state *state, const char **list, unsigned *count, const char *value)
+{
+	if (*count == OPTIONS_LIST_MAX - 1)
+		argp_error(state, "more than %d of one option", OPTIONS_LIST_MAX - 1);
+	list[(*count)++] = value;
+}
+
+static char *own(struct run_options *o, char *text)
+{
+	if (o->owned_count < OPTIONS_LIST_MAX)
+		o->owned[o->owned_count++] = text;
+	return text;
+}
+
+/* HOST or HOST:PATH. A host file whose name has a colon is meant if it exists. */
+static void add_file(struct argp_state *state, struct run_options *o, const char *value)
+{
+	struct hotcell_input *input = &o->inputs[o->request.inputs_count];
+	const char *colon = strrchr(value, ':');
+	size_t len = strlen(value);
+
+	if (o->request.inputs_count == OPTIONS_LIST_MAX - 1)
+		argp_error(state, "more than %d files", OPTIONS_LIST_MAX - 1);
+	o->request.inputs_count++;
+	if (!colon || access(value, F_OK) == 0) {
+		char *host = own(o, xstrdup(value));
+
+		while (len > 1 && host[len - 1] == '/')
+			host[--len] = '\0';
+		input->host_path = host;
+		/* "." and ".." have no name to appear under: their resolved one. */
+		if (strcmp(path_base(host), ".") == 0 || strcmp(path_base(host), "..") == 0) {
+			char *real = realpath(host, NULL);
+
+			input->path = real ? path_base(own(o, real)) : NULL;
+		}
+		return;
+	}
+	input->host_path = own(o, strndup(value, (size_t)(colon - value)));
+	input->path = colon + 1;
+}
+
+static uint64_t *limit_field(struct hotcell_limits *l, enum limit which)
+{
+	switch (which) {
+	case LIMIT_WALL_MS:
+		return &l->wall_ms;
+	case LIMIT_CPU_MS:
+		return &l->cpu_ms;
+	case LIMIT_MEMORY_BYTES:
+		return &l->memory_bytes;
+	case LIMIT_PROCESSES:
+		return &l->processes;
+	case LIMIT_DISK_BYTES:
+		return &l->disk_bytes;
+	case LIMIT_FILE_BYTES:
+		return &l->file_bytes;
+	case LIMIT_OPEN_FILES:
+		return &l->open_files;
+	case LIMIT_CPUS_MILLI:
+		return &l->cpus_milli;
+	default:
+		return &l->output_bytes;
+	}
+}
+
+static void set_limit(
+	struct argp_state *state, struct run_options *o, enum limit which, const char *value)
+{
+	struct err e;
+
+	if (limit_parse(which, value, limit_field(&o->request.limits, which), &e))
+		argp_error(state, "--%s", e.text);
+}
+
+static void set_max_output(struct argp_state *state, struct run_options *o, const char *value)
+{
+	struct err e;
+
+	/* The same form and bounds as the limit of a stream's output. */
+	if (limit_parse(LIMIT_OUTPUT_BYTES, value, &o->request.max_output, &e) &&
+		strspn(value, "0123456789") != strlen(value))
+		argp_error(state, "max-output = '%s': want a size such as 64k or 1M", value);
+	if (o->request.max_output == 0)
+		argp_error(state, "max-output = '%s': want a size from 1 up", value);
+	o->max_output_given = true;
+}
+
+static void set_isolation(struct argp_state *state, struct run_options *o, const char *value)
+{
+	if (strcmp(value, "auto") == 0)
+		o->request.isolation = HOTCELL_ISOLATION_AUTO;
+	else if (strcmp(value, "container") == 0)
+		o->request.isolation = HOTCELL_ISOLATION_CONTAINER;
+	else if (strcmp(value, "process") == 0)
+		o->request.isolation = HOTCELL_ISOLATION_PROCESS;
+	else
+		argp_error(state, "isolation = '%s': want auto, container or process", value);
+}
+
+static void set_network(struct argp_state *state, struct run_options *o, const char *value)
+{
+	if (strcmp(value, "none") == 0)
+		o->request.network = HOTCELL_NETWORK_NONE;
+	else if (strcmp(value, "host") == 0)
+		o->request.network = HOTCELL_NETWORK_HOST;
+	else
+		argp_error(state, "network = '%s': want none or host", value);
+}
+
+static void check_complete(struct argp_state *state, const struct run_options *o)
+{
+	if (o->request.code && o->code_file)
+		argp_error(state, "both -c and FILE were given");
+	if (!o->request.code && !o->code_file && !o->request.entry)
+		argp_error(state, "what is to be run? Give -c CODE, FILE, or -f FILE with --entry");
+	if (o->code_file && strcmp(o->code_file, "-") == 0 && o->stdin_path &&
+		strcmp(o->stdin_path, "-") == 0)
+		argp_error(state, "standard input cannot be both the code and the program's input");
+	if (o->request.code && !o->request.language && !o->request.entry &&
+		strncmp(o->request.code, "#!", 2) != 0)
+		argp_error(state, "-c needs -l LANG");
+}
+
+static error_t on_option(int key, char *value, struct argp_state *state)
+{
+	struct run_options *o = state->input;
+
+	if (key >= KEY_LIMIT && key < KEY_LIMIT + LIMIT_COUNT) {
+		set_limit(state, o, (enum limit)(key - KEY_LIMIT), value);
+		return 0;
+	}
+	switch (key) {
+	case 'l':
+		o->request.language = value;
+		return 0;
+	case 'c':
+		o->request.code = value;
+		return 0;
+	case 'f':
+		add_file(state, o, value);
+		return 0;
+	case 'o':
+		o->request.output_dir = value;
+		return 0;
+	case 'q':
+		o->quiet = true;
+		return 0;
+	case KEY_ISOLATION:
+		set_isolation(state, o, value);
+		return 0;
+	case KEY_NETWORK:
+		set_network(state, o, value);
+		return 0;
+	case KEY_MAX_OUTPUT:
+		set_max_output(state, o, value);
+		return 0;
+	case KEY_ENV:
+		if (!strchr(value, '=') || value[0] == '=')
+			argp_error(state, "env = '%s': want NAME=VALUE", value);
+		add_string(state, o->env, &o->env_count, value);
+		return 0;
+	case KEY_ARG:
+		add_string(state, o->args, &o->args_count, value);
+		return 0;
+	case KEY_STDIN:
+		o->stdin_path = value;
+		return 0;
+	case KEY_ENTRY:
+		o->request.entry = value;
+		return 0;
+	case KEY_LAST_LINE:
+		o->request.last_line = 1;
+		return 0;
+	case KEY_JSON:
+		o->json = true;
+		return 0;
+	case KEY_STATS:
+		o->stats = true;
+		return 0;
+	case KEY_LANGUAGES:
+		add_string(state, o->dirs, &o->dirs_count, value);
+		return 0;
+	case ARGP_KEY_ARG:
+		if (o->code_file)
+			argp_error(state, "more than one FILE: '%s' and '%s' (more files: -f; arguments "
+					  "for the program: --arg)", o->code_file, value);
+		o->code_file = value;
+		return 0;
+	case ARGP_KEY_END:
+		check_complete(state, o);
+		return 0;
+	default:
+		return ARGP_ERR_UNKNOWN;
+	}
+}
+
+/* The limits' options come from their table. */
+static void make_option_table(struct argp_option *ret, char texts[LIMIT_COUNT][160])
+{
+	memcpy(ret, fixed_options, sizeof(fixed_options));
+	ret += FIXED;
+	for (int i = 0; i < LIMIT_COUNT; i++) {
+		const struct limit_row *row = &limit_table[i];
+		static const char *const metavar[] = { "TIME", "SIZE", "N", "N" };
+		char shown[32];
+
+		snprintf(texts[i], 160, row->by_default ? "%s. Default: %s" : "%s", row->meaning,
+			limit_show(row->unit, row->by_default, shown, sizeof(shown)));
+		*ret++ = (struct argp_option){ row->option, KEY_LIMIT + i, metavar[row->unit], 0,
+			texts[i], 4 };
+	}
+	*ret = (struct argp_option){ 0 };
+}
+
+void options_parse(struct run_options *o, int argc, char **argv)
+{
+	static struct argp_option table[FIXED + LIMIT_COUNT + 1];
+	static char texts[LIMIT_COUNT][160];
+	struct argp argp = { table, on_option, "[FILE|-]", doc, NULL, NULL, NULL };
+	static char name[] = "hotcell run";
+
+	make_option_table(table, texts);
+	argv[0] = name;
+	argp_err_exit_status = EXIT_HOTCELL;
+	argp_parse(&argp, argc, argv, 0, NULL, o);
+	o->request.inputs = o->inputs;
+	o->request.args = o->args;
+	o->request.env = o->env;
+	o->language_dirs = o->dirs;
+}
+
+void options_free(struct run_options *o)
+{
+	for (unsigned i = 0; i < o->owned_count; i++)
+		free(o->owned[i]);
+	buf_free(&o->code);
+}

@@ -1,0 +1,38 @@
+/* options: the command line of `hotcell run` as a request. */
+#ifndef HOTCELL_CLI_OPTIONS_H
+#define HOTCELL_CLI_OPTIONS_H
+
+#include "base/buf.h"
+#include "hotcell.h"
+
+#include <stdbool.h>
+
+enum { OPTIONS_LIST_MAX = 256 };
+
+struct run_options {
+	struct hotcell_request request;
+	const char *code_file; /* FILE or "-"; NULL if -c was given */
+	struct buf code;       /* read from standard input */
+	bool have_code;
+	const char *stdin_path; /* --stdin */
+	const char *const *language_dirs;
+	bool json;
+	bool stats;
+	bool quiet;
+	bool max_output_given;
+	struct hotcell_input inputs[OPTIONS_LIST_MAX];
+	const char *args[OPTIONS_LIST_MAX];
+	const char *env[OPTIONS_LIST_MAX];
+	const char *dirs[OPTIONS_LIST_MAX];
+	unsigned args_count;
+	unsigned env_count;
+	unsigned dirs_count;
+	char *owned[OPTIONS_LIST_MAX]; /* strings to free */
+	unsigned owned_count;
+};
+
+/* Ends the program on wrong input (argp does), with a message and EXIT_HOTCELL. */
+void options_parse(struct run_options *o, int argc, char **argv);
+void options_free(struct run_options *o);
+
+#endif

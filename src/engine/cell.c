@@ -1,0 +1,179 @@
+/* A cell as the engine sees it. */
+#include "engine/engine.h"
+
+#include "base/own.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+enum { CONTROL_BUFFER = 4 * FRAME_MAX };
+
+static void on_event(struct hotcell *h, struct source *source, uint32_t events)
+{
+	struct hotcell_cell *cell =
+		(struct hotcell_cell *)((char *)source - offsetof(struct hotcell_cell, source));
+	struct hotcell_work *work = cell->work;
+
+	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) {
+		struct frame_in in;
+		uint8_t type;
+		int got = frame_recv(cell->control_fd, h->in_buffer, MSG_DONTWAIT, &type, &in, NULL);
+
+		if (got == 1) {
+			if (work)
+				run_on_frame(work, type, &in);
+		} else if (got == 0 || errno != EAGAIN) {
+			/* What ended it, the warden will tell. A cell that sends what cannot be a
+			 * frame is not listened to any more. */
+			epoll_ctl(h->epoll_fd, EPOLL_CTL_DEL, cell->control_fd, NULL);
+			if (got != 0)
+				cell_kill(cell);
+		}
+		return; /* one thing at a time: the work may be done, and the cell gone */
+	}
+	if ((events & EPOLLOUT) && work) {
+		struct epoll_event event = { .events = EPOLLIN, .data.ptr = &cell->source };
+
+		cell->wants_room = false;
+		epoll_ctl(h->epoll_fd, EPOLL_CTL_MOD, cell->control_fd, &event);
+		run_on_room(work);
+	}
+}
+
+void cell_drain(struct hotcell_cell *cell)
+{
+	struct hotcell *h = cell->engine;
+
+	while (cell->work) {
+		struct frame_in in;
+		uint8_t type;
+
+		if (frame_recv(cell->control_fd, h->in_buffer, MSG_DONTWAIT, &type, &in, NULL) != 1)
+			return;
+		/* Handling the last one may end the work, and free an own cell with it. */
+		if (type == CELL_OUTPUT || type == CELL_EXITED)
+			run_on_frame(cell->work, type, &in);
+		else
+			return;
+	}
+}
+
+struct hotcell_cell *cell_find(struct hotcell *h, const struct link *link, uint32_t id)
+{
+	struct hotcell_cell *cell = h->cells;
+
+	while (cell && (cell->id != id || cell->link != link))
+		cell = cell->next;
+	return cell;
+}
+
+static void forget(struct hotcell_cell *cell)
+{
+	struct hotcell_cell **at = &cell->engine->cells;
+
+	while (*at && *at != cell)
+		at = &(*at)->next;
+	if (*at)
+		*at = cell->next;
+	own_close(&cell->control_fd);
+	free(cell->workspace);
+	free(cell);
+}
+
+int cell_make(struct hotcell *h, const struct cell_wish *wish, struct hotcell_cell **ret, struct err *e)
+{
+	struct link *link = &h->links[wish->kind];
+	struct msg_make m = {
+		.cell = h->next_cell++,
+		.network = (uint8_t)wish->network,
+		.explicit_limits = wish->explicit_limits,
+		.explicit_network = wish->explicit_network,
+		.limits = wish->limits,
+		.binds_count = wish->needs_count,
+	};
+	struct hotcell_cell *cell;
+	struct epoll_event event = { .events = EPOLLIN };
+	int size = CONTROL_BUFFER;
+	int ends[2];
+
+	if (link_start(h, link, false, e) || link_seal(h, link, e))
+		return -1;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends))
+		return err_sys(e, "socketpair");
+	setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+	setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+	memcpy(m.binds, wish->needs, sizeof(m.binds));
+	put_make(&h->out, &m);
+	if (link_send(h, link, ends[1], e)) {
+		close(ends[0]);
+		close(ends[1]);
+		return -1;
+	}
+	close(ends[1]);
+	cell = xalloc(sizeof(*cell));
+	cell->engine = h;
+	cell->link = link;
+	cell->id = m.cell;
+	cell->control_fd = ends[0];
+	cell->source.on_event = on_event;
+	cell->next = h->cells;
+	h->cells = cell;
+	event.data.ptr = &cell->source;
+	epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, cell->control_fd, &event);
+	*ret = cell;
+	return 0;
+}
+
+static int tell_warden(struct hotcell_cell *cell)
+{
+	struct err ignored;
+
+	return link_send(cell->engine, cell->link, -1, &ignored);
+}
+
+int cell_kill(struct hotcell_cell *cell)
+{
+	put_cell(&cell->engine->out, WARDEN_KILL, &(struct msg_cell){ .cell = cell->id });
+	return tell_warden(cell);
+}
+
+int cell_order(struct hotcell_cell *cell, enum order order)
+{
+	put_order(&cell->engine->out,
+		&(struct msg_order){ .cell = cell->id, .order = (uint8_t)order });
+	return tell_warden(cell);
+}
+
+int cell_limit(struct hotcell_cell *cell, const struct limits *limits)
+{
+	put_limit(&cell->engine->out, &(struct msg_limit){ .cell = cell->id, .limits = *limits });
+	return tell_warden(cell);
+}
+
+int cell_account(struct hotcell_cell *cell)
+{
+	put_cell(&cell->engine->out, WARDEN_ACCOUNT, &(struct msg_cell){ .cell = cell->id });
+	return tell_warden(cell);
+}
+
+int cell_send(struct hotcell_cell *cell)
+{
+	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT, .data.ptr = &cell->source };
+
+	if (frame_send(cell->control_fd, &cell->engine->out, -1) == 0)
+		return 0;
+	if (errno != EAGAIN && errno != ENOBUFS)
+		return -1;
+	cell->wants_room = true;
+	epoll_ctl(cell->engine->epoll_fd, EPOLL_CTL_MOD, cell->control_fd, &event);
+	return 1;
+}
+
+void cell_drop(struct hotcell_cell *cell)
+{
+	if (!cell->gone)
+		cell_kill(cell);
+	forget(cell);
+}

@@ -1,0 +1,140 @@
+/* What comes out of a cell: output as it comes, generated files afterwards. All of it is hostile:
+ * sizes are bounded here, names were checked when the frame was decoded. */
+#include "engine/work.h"
+
+#include "base/fd.h"
+#include "base/own.h"
+#include "base/path.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { FILES_MAX = 20000 };
+
+static const char *const kind_names[] = {
+	[FILE_REGULAR] = "file",
+	[FILE_DIRECTORY] = "directory",
+	[FILE_SYMLINK] = "symlink",
+	[FILE_OTHER] = "other",
+};
+
+void collect_output(struct hotcell_work *work, const struct msg_output *m)
+{
+	bool compiling = work->step == WORK_COMPILING;
+	struct collected *c = &work->out[compiling][m->stream == STREAM_STDERR];
+	size_t room = work->max_output > c->bytes.len ? work->max_output - c->bytes.len : 0;
+	size_t take = m->data_len < room ? m->data_len : room;
+
+	buf_add(&c->bytes, m->data, take);
+	c->truncated |= take < m->data_len;
+	if (work->request.on_output)
+		work->request.on_output(work->request.context,
+			m->stream == STREAM_STDERR ? HOTCELL_STDERR : HOTCELL_STDOUT, compiling,
+			(const char *)m->data, m->data_len);
+}
+
+int collect_file(struct hotcell_work *work, const struct msg_file *m)
+{
+	struct hotcell_result *r = work->result;
+
+	if (r->files_count == FILES_MAX)
+		return -1;
+	if (!m->generated)
+		return 0;
+	/* Grown by doubling: whenever the count is a power of two. */
+	if ((r->files_count & (r->files_count - 1)) == 0)
+		r->files = xgrow(r->files, (r->files_count * 2 + 1) * sizeof(*r->files));
+	r->files[r->files_count++] = (struct hotcell_file){
+		.path = xstrdup(m->path),
+		.kind = kind_names[m->kind],
+		.size_bytes = m->kind == FILE_REGULAR ? m->size_bytes : 0,
+	};
+	return 0;
+}
+
+/* ---- copying them out ---- */
+
+static int open_output(struct hotcell_work *work, const char *path, struct err *e)
+{
+	auto_free char *parent = xstrdup(path);
+	auto_close int dir = -1;
+	char *slash = strrchr(parent, '/');
+	int fd;
+
+	if (path_make_parents(work->out_dir_fd, path, 0755, e))
+		return -1;
+	if (slash)
+		*slash = '\0';
+	dir = path_open_beneath(
+		work->out_dir_fd, slash ? parent : ".", O_RDONLY | O_DIRECTORY, 0, true);
+	if (dir < 0)
+		return err_sys(e, "open the directory of '%s'", path);
+	if (unlinkat(dir, path_base(path), 0) && errno != ENOENT)
+		return err_sys(e, "replace '%s'", path);
+	fd = openat(dir, path_base(path), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+	return fd < 0 ? err_sys(e, "create '%s'", path) : fd;
+}
+
+static int open_out_dir(struct hotcell_work *work, struct err *e)
+{
+	const char *path = work->request.output_dir;
+
+	if (work->out_dir_fd >= 0)
+		return 0;
+	if (mkdir(path, 0755) && errno != EEXIST)
+		return err_sys(e, "create '%s'", path);
+	work->out_dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return work->out_dir_fd < 0 ? err_sys(e, "open '%s'", path) : 0;
+}
+
+bool collect_next(struct hotcell_work *work)
+{
+	struct hotcell_result *r = work->result;
+	struct err e = { 0 };
+
+	if (!work->request.output_dir)
+		return false;
+	if (open_out_dir(work, &e)) {
+		work_fail(work, &e);
+		return true;
+	}
+	while (work->get_at < r->files_count &&
+		r->files[work->get_at].kind != kind_names[FILE_REGULAR])
+		work->get_at++;
+	if (work->get_at == r->files_count)
+		return false;
+	work->get_fd = open_output(work, r->files[work->get_at].path, &e);
+	if (work->get_fd < 0) {
+		err_wrap(&e, "output directory");
+		work_fail(work, &e);
+		return true;
+	}
+	put_get(&work->engine->out, &(struct msg_get){ .path = r->files[work->get_at].path });
+	/* One small frame after another: there is room, or there is no cell. */
+	if (cell_send(work->cell) != 0)
+		return false;
+	return true;
+}
+
+int collect_data(struct hotcell_work *work, const struct msg_data *m)
+{
+	struct err e = { 0 };
+
+	if (work->get_fd < 0)
+		return -1;
+	if (fd_write_all(work->get_fd, m->data, m->data_len)) {
+		err_sys(&e, "write '%s/%s'", work->request.output_dir,
+			work->result->files[work->get_at].path);
+		work_fail(work, &e);
+	}
+	return 0;
+}
+
+void collect_got(struct hotcell_work *work)
+{
+	own_close(&work->get_fd);
+	work->get_fd = -1;
+	work->get_at++;
+}

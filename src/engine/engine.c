@@ -1,0 +1,251 @@
+/* libhotcell: opening, closing, and the one loop. */
+#include "engine/engine.h"
+
+#include "base/own.h"
+#include "base/path.h"
+#include "engine/version.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+
+enum { EVENTS_MAX = 64 };
+
+_Static_assert((int)HOTCELL_ERROR_GONE == (int)ERR_GONE, "the kinds of errors are the same");
+
+const char *hotcell_version(void)
+{
+	return HOTCELL_VERSION;
+}
+
+void error_out(struct hotcell_error *ret, const struct err *e)
+{
+	ret->kind = (enum hotcell_error_kind)e->kind;
+	snprintf(ret->text, sizeof(ret->text), "%s", e->text);
+}
+
+/* ---- finding our own files ---- */
+
+static char *program_dir(void)
+{
+	char path[PATH_MAX_BYTES + 1];
+	ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 1);
+	char *slash;
+
+	if (len <= 0)
+		return NULL;
+	path[len] = '\0';
+	slash = strrchr(path, '/');
+	*slash = '\0';
+	return xstrdup(path);
+}
+
+/* Beside the program (a build tree, or a copy of it), else where it was installed. */
+static char *find_warden(void)
+{
+	auto_free char *dir = program_dir();
+	char *path = dir ? path_join(dir, "hotcell-warden") : NULL;
+
+	if (path && access(path, X_OK) == 0)
+		return path;
+	free(path);
+	return xstrdup(HOTCELL_LIBEXECDIR "/hotcell-warden");
+}
+
+static char *find_share(void)
+{
+	auto_free char *dir = program_dir();
+	const char *const places[] = { "..", "../share/hotcell" };
+
+	for (size_t i = 0; dir && i < COUNT(places); i++) {
+		auto_free char *candidate = xasprintf("%s/%s", dir, places[i]);
+		auto_free char *languages = path_join(candidate, "languages");
+
+		if (access(languages, F_OK) == 0)
+			return realpath(candidate, NULL);
+	}
+	return xstrdup(HOTCELL_SHAREDIR);
+}
+
+static char *default_cache_dir(void)
+{
+	const char *cache = getenv("XDG_CACHE_HOME");
+	const char *home = getenv("HOME");
+
+	if (cache && cache[0] == '/')
+		return path_join(cache, "hotcell");
+	return home && home[0] == '/' ? xasprintf("%s/.cache/hotcell", home) : NULL;
+}
+
+static char *user_languages_dir(void)
+{
+	const char *config = getenv("XDG_CONFIG_HOME");
+	const char *home = getenv("HOME");
+
+	if (config && config[0] == '/')
+		return path_join(config, "hotcell/languages");
+	return home && home[0] == '/' ? xasprintf("%s/.config/hotcell/languages", home) : NULL;
+}
+
+/* ---- opening ---- */
+
+enum { DIRS_MAX = 16 };
+
+static void load_languages(struct hotcell *h, const struct hotcell_options *o)
+{
+	auto_free char *shipped = path_join(h->share_dir, "languages");
+	auto_free char *own = user_languages_dir();
+	const char *dirs[DIRS_MAX];
+	unsigned count = 0;
+
+	dirs[count++] = shipped;
+	if (own)
+		dirs[count++] = own;
+	for (const char *const *at = o->language_dirs; at && *at && count < DIRS_MAX; at++)
+		dirs[count++] = *at;
+	h->registry = registry_load(dirs, count, o->on_problem, o->context);
+}
+
+static void open_cache(struct hotcell *h, const struct hotcell_options *o)
+{
+	auto_free char *dir = o->cache_dir ? xstrdup(o->cache_dir) : default_cache_dir();
+
+	h->cache = probe_cache_open(dir && *dir ? dir : NULL);
+}
+
+int hotcell_open(
+	const struct hotcell_options *options, struct hotcell **ret, struct hotcell_error *error)
+{
+	static const struct hotcell_options none;
+	const struct hotcell_options *o = options ? options : &none;
+	struct hotcell *h = xalloc(sizeof(*h));
+	auto_free char *drivers = NULL;
+	struct err e = { 0 };
+
+	for (int kind = 0; kind <= ISOLATION_VM; kind++) {
+		h->links[kind].kind = (enum isolation_kind)kind;
+		h->links[kind].socket_fd = h->links[kind].pid_fd = -1;
+	}
+	h->allow_host_network = o->allow_host_network;
+	h->warden_path = o->warden_path ? xstrdup(o->warden_path) : find_warden();
+	h->share_dir = o->share_dir ? realpath(o->share_dir, NULL) : find_share();
+	h->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (h->epoll_fd < 0 || !h->share_dir) {
+		err_sys(&e, h->share_dir ? "epoll" : "open '%s'", o->share_dir);
+		error_out(error, &e);
+		hotcell_close(h);
+		return -1;
+	}
+	drivers = path_join(h->share_dir, "drivers");
+	if (access(drivers, F_OK) == 0)
+		h->drivers_dir = take_ptr(&drivers);
+	/* Almost every run needs it: it starts while we read the languages. */
+	if (link_start(h, &h->links[ISOLATION_CONTAINER], false, &e)) {
+		error_out(error, &e);
+		hotcell_close(h);
+		return -1;
+	}
+	load_languages(h, o);
+	open_cache(h, o);
+	*ret = h;
+	return 0;
+}
+
+static void close_engine(struct hotcell *h, bool wait)
+{
+	if (!h)
+		return;
+	while (h->cells)
+		hotcell_cell_free(h->cells);
+	for (int kind = 0; kind <= ISOLATION_VM; kind++)
+		link_close(&h->links[kind], wait);
+	if (h->cache)
+		probe_cache_close(h->cache);
+	if (h->registry)
+		registry_free(h->registry);
+	own_close(&h->epoll_fd);
+	free(h->warden_path);
+	free(h->share_dir);
+	free(h->drivers_dir);
+	free(h);
+}
+
+void hotcell_close(struct hotcell *h)
+{
+	close_engine(h, true);
+}
+
+void hotcell_abandon(struct hotcell *h)
+{
+	close_engine(h, false);
+}
+
+/* ---- the loop ---- */
+
+int hotcell_fd(const struct hotcell *h)
+{
+	return h->epoll_fd;
+}
+
+int hotcell_dispatch(struct hotcell *h, int timeout_ms, struct hotcell_error *error)
+{
+	struct epoll_event event;
+	struct err e = { 0 };
+	/* One event at a time: handling it may free what the next one would point to. */
+	int count = epoll_wait(h->epoll_fd, &event, 1, timeout_ms);
+
+	if (count < 0 && errno != EINTR) {
+		err_sys(&e, "epoll_wait");
+		error_out(error, &e);
+		return -1;
+	}
+	if (count == 1) {
+		struct source *source = event.data.ptr;
+
+		source->on_event(h, source, event.events);
+	}
+	return 0;
+}
+
+/* ---- languages ---- */
+
+int hotcell_languages(struct hotcell *h, struct hotcell_language **ret, size_t *ret_count,
+	struct hotcell_error *error)
+{
+	size_t count = registry_count(h->registry);
+	struct hotcell_language *all = xalloc((count + 1) * sizeof(*all));
+
+	for (size_t i = 0; i < count; i++) {
+		const struct language *language = registry_at(h->registry, (unsigned)i);
+		struct tool tool = { 0 };
+		struct err e = { 0 };
+
+		all[i] = (struct hotcell_language){
+			.id = language->id,
+			.name = language->name,
+			.install = language->install ? language->install : "",
+			.path = language->path,
+		};
+		if (tool_find(h, language, true, ISOLATION_CONTAINER, &tool, &e) == 0) {
+			all[i].version = take_ptr(&tool.version);
+		} else if (e.kind != ERR_UNAVAILABLE || h->links[ISOLATION_CONTAINER].socket_fd < 0) {
+			hotcell_languages_free(all, count);
+			error_out(error, &e);
+			return -1;
+		}
+		tool_free(&tool);
+	}
+	*ret = all;
+	*ret_count = count;
+	return 0;
+}
+
+void hotcell_languages_free(struct hotcell_language *languages, size_t count)
+{
+	for (size_t i = 0; languages && i < count; i++)
+		free(languages[i].version);
+	free(languages);
+}

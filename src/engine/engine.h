@@ -1,0 +1,128 @@
+/* engine: what the files of libhotcell share.
+ *
+ *	struct hotcell        one per program: languages, wardens, an epoll set
+ *	  struct link         the connection to a warden, one per kind of isolation, made when needed
+ *	  struct hotcell_cell a cell as the engine sees it: its number and its control socket
+ *	  struct hotcell_work one run: a state machine that is driven by frames (run.c)
+ */
+#ifndef HOTCELL_ENGINE_ENGINE_H
+#define HOTCELL_ENGINE_ENGINE_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "hotcell.h"
+#include "language/cache.h"
+#include "language/language.h"
+#include "wire/cell_wire.h"
+#include "wire/warden_wire.h"
+#include "workspace/staging.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* Something that epoll may tell about. */
+struct source {
+	void (*on_event)(struct hotcell *h, struct source *source, uint32_t events);
+};
+
+struct link {
+	struct source source;
+	enum isolation_kind kind;
+	int socket_fd; /* -1: not started, or gone */
+	int pid_fd;
+	bool sealed;
+};
+
+struct hotcell_cell {
+	struct hotcell_cell *next;
+	struct source source;
+	struct hotcell *engine;
+	struct link *link;
+	uint32_t id;
+	int control_fd;
+	bool made;
+	bool gone;
+	struct msg_made facts; /* workspace is in `workspace` */
+	char *workspace;
+	struct hotcell_work *work; /* that runs in it now */
+	bool wants_room;           /* epoll watches for EPOLLOUT too */
+	struct err failure;        /* why it is gone, if it failed */
+	struct usage last_usage;
+};
+
+struct hotcell {
+	int epoll_fd;
+	struct registry *registry;
+	struct probe_cache *cache;
+	char *warden_path;
+	char *share_dir;
+	char *drivers_dir;
+	bool allow_host_network;
+	struct link links[ISOLATION_VM + 1]; /* by kind */
+	struct hotcell_cell *cells;
+	uint32_t next_cell;
+	uint8_t in_buffer[FRAME_MAX];
+	struct frame_out out;
+};
+
+void error_out(struct hotcell_error *ret, const struct err *e);
+
+/* ---- link.c ---- */
+/* Starts the warden if it is not running. Does not wait for it. */
+int link_start(struct hotcell *h, struct link *link, bool check, struct err *e);
+/* Tells it what languages need, after which it builds cells. */
+int link_seal(struct hotcell *h, struct link *link, struct err *e);
+/* Sends h->out. */
+int link_send(struct hotcell *h, struct link *link, int fd, struct err *e);
+void link_close(struct link *link, bool wait);
+bool need_exists(const char *path);
+
+/* ---- cell.c ---- */
+struct cell_wish {
+	enum isolation_kind kind;
+	enum network_kind network;
+	bool explicit_network;
+	uint32_t explicit_limits;
+	struct limits limits;
+	const char *needs[MAKE_BINDS_MAX];
+	unsigned needs_count;
+};
+int cell_make(struct hotcell *h, const struct cell_wish *wish, struct hotcell_cell **ret, struct err *e);
+/* Ends it and forgets it. */
+void cell_drop(struct hotcell_cell *cell);
+/* Hands the work what the cell had sent before it ended. */
+void cell_drain(struct hotcell_cell *cell);
+struct hotcell_cell *cell_find(struct hotcell *h, const struct link *link, uint32_t id);
+/* Sends h->out on the control socket: 0 sent, 1 no room now (on_room will be called), -1 gone. */
+int cell_send(struct hotcell_cell *cell);
+int cell_order(struct hotcell_cell *cell, enum order order);
+int cell_limit(struct hotcell_cell *cell, const struct limits *limits);
+int cell_account(struct hotcell_cell *cell);
+int cell_kill(struct hotcell_cell *cell);
+
+/* ---- tool.c: a language as it is installed here ---- */
+struct tool {
+	const struct language *language;
+	const struct candidate *candidate;
+	char *program;
+	char *version; /* NULL if it was not asked */
+};
+/* The first candidate that works. Probes in a cell what the cache does not know and must be known;
+ * with `want_version` always. */
+int tool_find(struct hotcell *h, const struct language *language, bool want_version,
+	enum isolation_kind kind, struct tool *ret, struct err *e);
+void tool_free(struct tool *tool);
+const struct strings *tool_command(const struct strings *of_candidate, const struct strings *of_language);
+
+/* ---- run.c ---- */
+/* A bare command in a fresh cell, for probing. Waits. */
+int run_command(struct hotcell *h, const struct tool *tool, enum isolation_kind kind, char **argv,
+	struct hotcell_result **ret, struct err *e);
+void run_on_made(struct hotcell_work *work);
+void run_on_frame(struct hotcell_work *work, uint8_t type, struct frame_in *in);
+void run_on_room(struct hotcell_work *work);
+void run_on_usage(struct hotcell_work *work, const struct usage *usage);
+/* The cell is no more. */
+void run_on_gone(struct hotcell_work *work);
+
+#endif

@@ -1,0 +1,279 @@
+/* The connection to a warden: starting it, and what it says. */
+#include "engine/engine.h"
+
+#include "base/fd.h"
+#include "base/own.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+static const char *const isolation_names[] = {
+	[ISOLATION_PROCESS] = "process",
+	[ISOLATION_CONTAINER] = "container",
+	[ISOLATION_VM] = "vm",
+};
+
+enum { WARDEN_SOCKET_FD = 3, CHILD_STACK = 65536 };
+
+struct birth {
+	const char *path;
+	char *const *argv;
+	int socket_fd;
+	int errno_at_exec;
+};
+
+/* Runs in the child, which shares our memory until it is the warden. */
+static int be_born(void *context)
+{
+	struct birth *b = context;
+	static char *const no_environment[] = { NULL };
+	sigset_t none;
+
+	setsid(); /* a Ctrl-C in our terminal is not for it */
+	if (b->socket_fd == WARDEN_SOCKET_FD)
+		fcntl(b->socket_fd, F_SETFD, 0);
+	else if (dup2(b->socket_fd, WARDEN_SOCKET_FD) < 0)
+		goto failed;
+	syscall(SYS_close_range, WARDEN_SOCKET_FD + 1, ~0U, 0);
+	for (int s = 1; s < NSIG; s++)
+		signal(s, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	execve(b->path, b->argv, no_environment);
+failed:
+	b->errno_at_exec = errno;
+	_exit(127);
+}
+
+/* Like vfork, with a pidfd and without SIGCHLD: whoever embeds us never hears of it. */
+static int spawn(struct birth *b, int *ret_pid_fd, struct err *e)
+{
+	auto_free char *stack = xalloc(CHILD_STACK);
+	sigset_t all;
+	sigset_t old;
+	pid_t pid;
+
+	/* No handler of the program may run in the child on our memory. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	pid = clone(be_born, stack + CHILD_STACK, CLONE_VM | CLONE_VFORK | CLONE_PIDFD, b,
+		ret_pid_fd);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (pid < 0)
+		return err_sys(e, "start '%s'", b->path);
+	if (b->errno_at_exec) {
+		waitid(P_PIDFD, (id_t)*ret_pid_fd, &(siginfo_t){ 0 }, WEXITED | __WALL);
+		close(*ret_pid_fd);
+		errno = b->errno_at_exec;
+		return err_sys(e, "start '%s'", b->path);
+	}
+	return 0;
+}
+
+static void on_made(struct hotcell *h, struct link *link, struct frame_in *in)
+{
+	struct msg_made m;
+	struct hotcell_cell *cell;
+
+	if (!get_made(in, &m))
+		return;
+	cell = cell_find(h, link, m.cell);
+	if (!cell)
+		return;
+	cell->made = true;
+	cell->facts = m;
+	cell->facts.workspace = NULL;
+	free(cell->workspace);
+	cell->workspace = xstrdup(m.workspace);
+	if (cell->work)
+		run_on_made(cell->work);
+}
+
+static void on_usage(struct hotcell *h, struct link *link, struct frame_in *in)
+{
+	struct msg_usage m;
+	struct hotcell_cell *cell;
+
+	if (!get_usage(in, &m))
+		return;
+	cell = cell_find(h, link, m.cell);
+	if (!cell)
+		return;
+	cell->last_usage = m.usage;
+	if (cell->work)
+		run_on_usage(cell->work, &m.usage);
+}
+
+static void on_gone(struct hotcell *h, struct link *link, struct frame_in *in)
+{
+	struct msg_gone m;
+	struct hotcell_cell *cell;
+
+	if (!get_gone(in, &m))
+		return;
+	cell = cell_find(h, link, m.cell);
+	if (!cell)
+		return;
+	cell->gone = true;
+	cell->last_usage = m.usage;
+	if (m.failed)
+		err_set(&cell->failure, m.err_kind ? m.err_kind : ERR_SYSTEM, "%s", m.text);
+	else
+		err_set(&cell->failure, ERR_GONE, "the cell ended unexpectedly%s%s",
+			*m.text ? ": " : "", m.text);
+	cell_drain(cell);
+	if (cell->work)
+		run_on_gone(cell->work);
+}
+
+/* The warden is no more, and so are all its cells. */
+static void on_lost(struct hotcell *h, struct link *link)
+{
+	link_close(link, true);
+	for (struct hotcell_cell *cell = h->cells; cell;) {
+		struct hotcell_cell *next = cell->next;
+
+		if (cell->link == link && !cell->gone) {
+			cell->gone = true;
+			err_set(&cell->failure, ERR_GONE, "hotcell-warden ended unexpectedly");
+			cell_drain(cell);
+			if (cell->work)
+				run_on_gone(cell->work);
+		}
+		cell = next;
+	}
+}
+
+static void on_event(struct hotcell *h, struct source *source, uint32_t events)
+{
+	struct link *link = (struct link *)source;
+
+	(void)events;
+	while (link->socket_fd >= 0) {
+		struct frame_in in;
+		uint8_t type;
+		int got = frame_recv(link->socket_fd, h->in_buffer, MSG_DONTWAIT, &type, &in, NULL);
+
+		if (got < 0 && errno == EAGAIN)
+			return;
+		if (got <= 0) {
+			on_lost(h, link);
+			return;
+		}
+		if (type == WARDEN_MADE)
+			on_made(h, link, &in);
+		else if (type == WARDEN_USAGE)
+			on_usage(h, link, &in);
+		else if (type == WARDEN_GONE)
+			on_gone(h, link, &in);
+	}
+}
+
+int link_start(struct hotcell *h, struct link *link, bool check, struct err *e)
+{
+	const char *argv[12];
+	size_t argc = 0;
+	int ends[2];
+	struct birth birth;
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = &link->source };
+	int failed;
+
+	if (link->socket_fd >= 0)
+		return 0;
+	argv[argc++] = "hotcell-warden";
+	argv[argc++] = "--isolation";
+	argv[argc++] = isolation_names[link->kind];
+	argv[argc++] = "--socket";
+	argv[argc++] = "3";
+	if (h->drivers_dir) {
+		argv[argc++] = "--drivers";
+		argv[argc++] = h->drivers_dir;
+	}
+	if (h->allow_host_network)
+		argv[argc++] = "--host-network";
+	if (check)
+		argv[argc++] = "--check";
+	argv[argc] = NULL;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
+		return err_sys(e, "socketpair");
+	birth = (struct birth){
+		.path = h->warden_path,
+		.argv = (char *const *)(uintptr_t)argv,
+		.socket_fd = ends[1],
+	};
+	failed = spawn(&birth, &link->pid_fd, e);
+	close(ends[1]);
+	if (failed) {
+		close(ends[0]);
+		return -1;
+	}
+	link->socket_fd = ends[0];
+	link->sealed = false;
+	link->source.on_event = on_event;
+	epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, link->socket_fd, &event);
+	return 0;
+}
+
+int link_send(struct hotcell *h, struct link *link, int fd, struct err *e)
+{
+	if (link->socket_fd >= 0 && frame_send(link->socket_fd, &h->out, fd) == 0)
+		return 0;
+	return err_set(e, errno == EMSGSIZE ? ERR_LIMIT : ERR_GONE, "hotcell-warden: %s",
+		link->socket_fd < 0 ? "not running" : strerror(errno));
+}
+
+bool need_exists(const char *path)
+{
+	return path[0] == '/' && access(path, F_OK) == 0;
+}
+
+static int allow_all(struct hotcell *h, struct link *link, const struct strings *needs, struct err *e)
+{
+	for (unsigned i = 0; i < needs->count; i++) {
+		if (!need_exists(needs->at[i]))
+			continue;
+		put_path(&h->out, WARDEN_ALLOW, &(struct msg_path){ .path = needs->at[i] });
+		if (link_send(h, link, -1, e))
+			return -1;
+	}
+	return 0;
+}
+
+int link_seal(struct hotcell *h, struct link *link, struct err *e)
+{
+	if (link->sealed)
+		return 0;
+	for (unsigned i = 0; i < registry_count(h->registry); i++) {
+		const struct language *language = registry_at(h->registry, i);
+
+		if (allow_all(h, link, &language->needs, e))
+			return -1;
+		for (unsigned k = 0; k < language->find_count; k++)
+			if (allow_all(h, link, &language->find[k].needs, e))
+				return -1;
+	}
+	put_nothing(&h->out, WARDEN_SEAL);
+	if (link_send(h, link, -1, e))
+		return -1;
+	link->sealed = true;
+	return 0;
+}
+
+void link_close(struct link *link, bool wait)
+{
+	if (link->socket_fd < 0)
+		return;
+	close(take_fd(&link->socket_fd));
+	if (wait)
+		waitid(P_PIDFD, (id_t)link->pid_fd, &(siginfo_t){ 0 }, WEXITED | __WALL);
+	close(take_fd(&link->pid_fd));
+}

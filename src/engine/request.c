@@ -1,0 +1,339 @@
+#include "engine/request.h"
+
+#include "base/own.h"
+#include "base/path.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define CELL_DRIVERS_DIR "/opt/hotcell/drivers"
+
+static size_t code_length(const struct hotcell_request *q)
+{
+	return q->code_len ? q->code_len : strlen(q->code);
+}
+
+static const char *input_path(const struct hotcell_input *input)
+{
+	if (input->path)
+		return input->path;
+	return input->host_path ? path_base(input->host_path) : "";
+}
+
+/* What a file's first line may tell. */
+static size_t peek(const struct hotcell_input *input, char *ret, size_t size)
+{
+	auto_fclose FILE *file = NULL;
+
+	if (!input->host_path) {
+		size_t len = input->data_len < size ? input->data_len : size;
+
+		memcpy(ret, input->data, len);
+		return len;
+	}
+	file = fopen(input->host_path, "re");
+	return file ? fread(ret, 1, size, file) : 0;
+}
+
+const struct language *request_language(
+	struct hotcell *h, const struct hotcell_request *q, struct err *e)
+{
+	const struct language *found = NULL;
+
+	if (q->language)
+		return registry_find(h->registry, q->language, e);
+	if (q->code)
+		found = registry_guess(h->registry, q->entry ? q->entry : "", q->code, code_length(q));
+	for (size_t i = 0; !found && !q->code && i < q->inputs_count; i++) {
+		const char *path = input_path(&q->inputs[i]);
+		char start[256];
+		size_t len;
+
+		if (q->entry && strcmp(q->entry, path) != 0)
+			continue;
+		len = peek(&q->inputs[i], start, sizeof(start));
+		found = registry_guess(h->registry, path, start, len);
+	}
+	if (!found && q->entry)
+		found = registry_guess(h->registry, q->entry, "", 0);
+	if (!found)
+		err_set(e, ERR_INPUT,
+			"the language is not named, and neither an ending nor a #! line tells it");
+	return found;
+}
+
+int request_isolation(const struct hotcell_request *q, enum isolation_kind *ret, struct err *e)
+{
+	switch (q->isolation) {
+	case HOTCELL_ISOLATION_AUTO:
+	case HOTCELL_ISOLATION_CONTAINER:
+		*ret = ISOLATION_CONTAINER;
+		return 0;
+	case HOTCELL_ISOLATION_PROCESS:
+		*ret = ISOLATION_PROCESS;
+		return 0;
+	}
+	return err_set(e, ERR_INPUT, "unknown isolation %d", (int)q->isolation);
+}
+
+static void add_needs(struct cell_wish *wish, const struct strings *needs)
+{
+	for (unsigned i = 0; i < needs->count && wish->needs_count < MAKE_BINDS_MAX; i++)
+		wish->needs[wish->needs_count++] = needs->at[i];
+}
+
+static void raise_default(struct cell_wish *wish, enum limit which, uint64_t at_least)
+{
+	if (!(wish->explicit_limits & LIMIT_BIT(which)) && wish->limits.at[which] < at_least)
+		wish->limits.at[which] = at_least;
+}
+
+int request_wish(const struct hotcell_request *q, const struct tool *tool, struct cell_wish *ret,
+	struct err *e)
+{
+	const uint64_t asked[LIMIT_COUNT] = {
+		[LIMIT_WALL_MS] = q->limits.wall_ms,
+		[LIMIT_CPU_MS] = q->limits.cpu_ms,
+		[LIMIT_MEMORY_BYTES] = q->limits.memory_bytes,
+		[LIMIT_PROCESSES] = q->limits.processes,
+		[LIMIT_DISK_BYTES] = q->limits.disk_bytes,
+		[LIMIT_FILE_BYTES] = q->limits.file_bytes,
+		[LIMIT_OPEN_FILES] = q->limits.open_files,
+		[LIMIT_CPUS_MILLI] = q->limits.cpus_milli,
+		[LIMIT_OUTPUT_BYTES] = q->limits.output_bytes,
+	};
+
+	*ret = (struct cell_wish){ .network = NETWORK_NONE };
+	if (request_isolation(q, &ret->kind, e))
+		return -1;
+	limits_set_defaults(&ret->limits);
+	for (int i = 0; i < LIMIT_COUNT; i++) {
+		if (!asked[i])
+			continue;
+		if (limit_check(i, asked[i], e))
+			return -1;
+		ret->limits.at[i] = asked[i];
+		ret->explicit_limits |= LIMIT_BIT(i);
+	}
+	raise_default(ret, LIMIT_MEMORY_BYTES, tool->language->memory_mb << 20);
+	raise_default(ret, LIMIT_PROCESSES, tool->language->processes);
+	/* A longer time on the clock is of no use with the default of processor time. */
+	raise_default(ret, LIMIT_CPU_MS, ret->limits.at[LIMIT_WALL_MS]);
+	ret->explicit_network = q->network == HOTCELL_NETWORK_NONE;
+	if (q->network == HOTCELL_NETWORK_HOST)
+		ret->network = NETWORK_HOST;
+	add_needs(ret, &tool->language->needs);
+	add_needs(ret, &tool->candidate->needs);
+	return 0;
+}
+
+static int stage_inputs(const struct hotcell_request *q, struct staging *s, struct err *e)
+{
+	for (size_t i = 0; i < q->inputs_count; i++) {
+		const struct hotcell_input *input = &q->inputs[i];
+		const char *path = input_path(input);
+		int failed = input->host_path ?
+				     staging_add_host(s, input->host_path, path, e) :
+				     staging_add_data(s, path, input->data, input->data_len, e);
+
+		if (failed)
+			return -1;
+	}
+	return 0;
+}
+
+int request_stage(const struct hotcell_request *q, const struct tool *tool, struct staging *ret,
+	char **ret_entry, struct err *e)
+{
+	const char *entry = q->entry;
+
+	if (stage_inputs(q, ret, e))
+		return -1;
+	if (q->code) {
+		entry = entry ? entry : tool->language->file;
+		if (staging_has(ret, entry))
+			return err_set(e, ERR_INPUT,
+				"File path '%s' is reserved for the execution entrypoint.", entry);
+		if (staging_add_data(ret, entry, q->code, code_length(q), e))
+			return -1;
+	} else if (!entry) {
+		if (ret->count != 1 || ret->items[0].kind != FILE_REGULAR)
+			return err_set(e, ERR_INPUT,
+				"no code was given, and which file to run is not said (entry)");
+		entry = ret->items[0].path;
+	} else if (!staging_has(ret, entry)) {
+		return err_set(e, ERR_NOT_FOUND, "the entry file '%s' is not among the files", entry);
+	}
+	*ret_entry = xstrdup(entry);
+	return 0;
+}
+
+bool request_compiles(const struct hotcell_work *work)
+{
+	return !work->raw_argv &&
+	       tool_command(&work->tool.candidate->compile, &work->tool.language->compile)->count > 0;
+}
+
+void request_compile_limits(const struct hotcell_work *work, struct limits *ret)
+{
+	const struct compile_limits *c = &work->tool.language->compile_limits;
+	const uint64_t wanted[] = { c->timeout_s * 1000, c->memory_mb << 20, c->processes };
+	static const enum limit which[] = { LIMIT_WALL_MS, LIMIT_MEMORY_BYTES, LIMIT_PROCESSES };
+
+	*ret = work->limits;
+	for (size_t i = 0; i < COUNT(which); i++)
+		if (wanted[i] > ret->at[which[i]])
+			ret->at[which[i]] = wanted[i];
+	if (ret->at[LIMIT_WALL_MS] > ret->at[LIMIT_CPU_MS])
+		ret->at[LIMIT_CPU_MS] = ret->at[LIMIT_WALL_MS];
+}
+
+/* ---- the command and its environment ---- */
+
+static size_t name_length(const char *setting)
+{
+	return strcspn(setting, "=");
+}
+
+/* Later settings of the same name replace earlier ones. */
+static int add_env(struct msg_exec *m, uint32_t first, const char *setting, struct err *e)
+{
+	size_t len = name_length(setting);
+
+	if (len == 0 || setting[len] != '=')
+		return err_set(e, ERR_INPUT, "environment '%s': want NAME=value", setting);
+	for (uint32_t i = 0; i < m->env_count; i++)
+		if (strncmp(m->words[first + i], setting, len + 1) == 0) {
+			m->words[first + i] = setting;
+			return 0;
+		}
+	if (first + m->env_count >= EXEC_WORDS_MAX - 1)
+		return err_set(e, ERR_LIMIT, "more than %d arguments and settings", EXEC_WORDS_MAX);
+	m->words[first + m->env_count++] = setting;
+	return 0;
+}
+
+struct places {
+	char *tmp;
+	char *out;
+	char *home;
+	char *drivers;
+};
+
+static void find_places(const struct hotcell_work *work, struct places *p)
+{
+	const char *workspace = work->cell->workspace;
+	size_t len = strlen(workspace) - strlen("/workspace");
+
+	p->tmp = xasprintf("%.*s/tmp", (int)len, workspace);
+	p->out = xasprintf("%s/.hotcell/program", p->tmp);
+	p->home = xasprintf("HOME=%s", p->tmp);
+	p->drivers = xstrdup(work->cell->link->kind == ISOLATION_PROCESS && work->engine->drivers_dir ?
+				     work->engine->drivers_dir :
+				     CELL_DRIVERS_DIR);
+}
+
+static void free_places(struct places *p)
+{
+	free(p->tmp);
+	free(p->out);
+	free(p->home);
+	free(p->drivers);
+}
+
+static int fill_env(const struct hotcell_work *work, struct msg_exec *m, const struct places *p,
+	struct err *e)
+{
+	const char *const base[] = { "PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "USER=cell",
+		"LOGNAME=cell", p->home };
+	const struct strings *of_language = &work->tool.language->env;
+	uint32_t first = m->argv_count + 1;
+
+	for (size_t i = 0; i < COUNT(base); i++)
+		if (add_env(m, first, base[i], e))
+			return -1;
+	for (unsigned i = 0; i < of_language->count; i++)
+		if (add_env(m, first, of_language->at[i], e))
+			return -1;
+	for (const char *const *at = work->request.env; at && *at; at++)
+		if (add_env(m, first, *at, e))
+			return -1;
+	m->words[first + m->env_count] = NULL;
+	return 0;
+}
+
+static const struct strings *choose_command(const struct hotcell_work *work, bool compile)
+{
+	const struct candidate *c = work->tool.candidate;
+	const struct language *l = work->tool.language;
+
+	if (compile)
+		return tool_command(&c->compile, &l->compile);
+	if (work->request.last_line)
+		return tool_command(&c->last_line, &l->last_line);
+	return tool_command(&c->run, &l->run);
+}
+
+static void fill_limits(const struct hotcell_work *work, bool compile, struct msg_exec *m)
+{
+	struct limits l = work->limits;
+
+	if (compile)
+		request_compile_limits(work, &l);
+	m->wall_ms = l.at[LIMIT_WALL_MS];
+	m->cpu_ms = l.at[LIMIT_CPU_MS];
+	m->file_bytes = l.at[LIMIT_FILE_BYTES];
+	m->open_files = l.at[LIMIT_OPEN_FILES];
+	m->processes = l.at[LIMIT_PROCESSES];
+	m->output_bytes = l.at[LIMIT_OUTPUT_BYTES];
+	m->stdin_kind = !compile && (work->request.have_stdin_fd || work->request.stdin_data) ?
+				STDIN_STREAM :
+				STDIN_NULL;
+}
+
+static int fill_argv(struct msg_exec *m, char **argv, struct err *e)
+{
+	while (argv[m->argv_count]) {
+		if (m->argv_count >= EXEC_WORDS_MAX / 2)
+			return err_set(e, ERR_LIMIT, "more than %d arguments", EXEC_WORDS_MAX / 2);
+		m->words[m->argv_count] = argv[m->argv_count];
+		m->argv_count++;
+	}
+	m->words[m->argv_count] = NULL;
+	return m->argv_count ? 0 : err_set(e, ERR_INPUT, "the language has no such command");
+}
+
+int request_exec(struct hotcell_work *work, bool compile, struct err *e)
+{
+	static struct msg_exec m;
+	struct places places;
+	char **argv = work->raw_argv;
+	int failed;
+
+	m = (struct msg_exec){ 0 };
+	find_places(work, &places);
+	if (!argv) {
+		struct expansion x = {
+			.program = work->tool.program,
+			.file = work->entry,
+			.out = places.out,
+			.drivers = places.drivers,
+			.workspace = work->cell->workspace,
+			.args = compile ? NULL : work->request.args,
+		};
+
+		argv = command_expand(choose_command(work, compile), &x);
+	}
+	fill_limits(work, compile, &m);
+	failed = fill_argv(&m, argv, e) || fill_env(work, &m, &places, e) ? -1 : 0;
+	if (!failed) {
+		put_exec(&work->engine->out, &m);
+		if (work->engine->out.overflow)
+			failed = err_set(e, ERR_LIMIT,
+				"arguments and environment together are over %d bytes", FRAME_MAX);
+	}
+	free_places(&places);
+	if (argv != work->raw_argv)
+		strings_free(argv);
+	return failed;
+}

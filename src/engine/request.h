@@ -1,0 +1,23 @@
+/* request: from what the caller asks to what the engine does, with every check on the way. */
+#ifndef HOTCELL_ENGINE_REQUEST_H
+#define HOTCELL_ENGINE_REQUEST_H
+
+#include "engine/work.h"
+
+/* The language that the request names, or that its entry file betrays. */
+const struct language *request_language(
+	struct hotcell *h, const struct hotcell_request *q, struct err *e);
+int request_isolation(const struct hotcell_request *q, enum isolation_kind *ret, struct err *e);
+/* Limits, network and needs of the cell. */
+int request_wish(const struct hotcell_request *q, const struct tool *tool, struct cell_wish *ret,
+	struct err *e);
+/* What goes into the workspace, and which file of it is run. */
+int request_stage(const struct hotcell_request *q, const struct tool *tool, struct staging *ret,
+	char **ret_entry, struct err *e);
+/* The command of a step as an EXEC frame in h->out. */
+int request_exec(struct hotcell_work *work, bool compile, struct err *e);
+bool request_compiles(const struct hotcell_work *work);
+/* The limits of the compile step. */
+void request_compile_limits(const struct hotcell_work *work, struct limits *ret);
+
+#endif

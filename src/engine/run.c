@@ -1,0 +1,472 @@
+#include "engine/request.h"
+
+#include "base/own.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+
+enum { MAX_OUTPUT_DEFAULT = 1000000, BACKSTOP_MS = 5000 };
+
+#define TO(step) (1U << WORK_##step)
+
+static const unsigned may_go[] = {
+	[WORK_MAKING] = TO(STAGING) | TO(DONE),
+	[WORK_STAGING] = TO(COMPILING) | TO(RUNNING) | TO(DONE),
+	[WORK_COMPILING] = TO(RUNNING) | TO(SETTLING) | TO(DONE),
+	[WORK_RUNNING] = TO(SETTLING) | TO(DONE),
+	[WORK_SETTLING] = TO(GETTING) | TO(DONE),
+	[WORK_GETTING] = TO(DONE),
+	[WORK_DONE] = 0,
+};
+
+void work_goto(struct hotcell_work *work, enum work_step step)
+{
+	if (!(may_go[work->step] & (1U << step)))
+		return; /* a frame that comes too late to matter */
+	work->step = step;
+}
+
+static void set_timer(struct hotcell_work *work, uint64_t ms)
+{
+	struct itimerspec when = {
+		.it_value = { .tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000 }
+	};
+
+	timerfd_settime(work->timer_fd, 0, &when, NULL);
+}
+
+static void let_go(struct hotcell_work *work)
+{
+	stage_stdin_end(work);
+	own_close(&work->timer_fd);
+	own_close(&work->stage_fd);
+	own_close(&work->get_fd);
+	own_close(&work->out_dir_fd);
+	work->timer_fd = work->stage_fd = work->get_fd = work->out_dir_fd = -1;
+}
+
+static void leave_cell(struct hotcell_work *work)
+{
+	if (!work->cell)
+		return;
+	work->cell->work = NULL;
+	if (work->owns_cell)
+		cell_drop(work->cell);
+	work->cell = NULL;
+}
+
+static void finish(struct hotcell_work *work)
+{
+	if (work->step == WORK_DONE)
+		return;
+	work->step = WORK_DONE;
+	let_go(work);
+	if (work->failure.kind == ERR_NONE)
+		result_complete(work);
+	leave_cell(work);
+}
+
+void work_fail(struct hotcell_work *work, const struct err *e)
+{
+	if (work->failure.kind == ERR_NONE)
+		work->failure = *e;
+	finish(work);
+}
+
+void work_free(struct hotcell_work *work)
+{
+	if (!work)
+		return;
+	let_go(work);
+	leave_cell(work);
+	for (int i = 0; i < 2; i++)
+		for (int k = 0; k < 2; k++)
+			buf_free(&work->out[i][k].bytes);
+	free(work->stdin_kept);
+	free(work->entry);
+	staging_free(&work->staging);
+	tool_free(&work->tool);
+	hotcell_result_free(work->result);
+	free(work);
+}
+
+/* ---- steps ---- */
+
+static void begin_exec(struct hotcell_work *work, bool compile)
+{
+	struct limits limits;
+	struct err e = { 0 };
+
+	if (compile) {
+		request_compile_limits(work, &limits);
+		cell_limit(work->cell, &limits);
+	} else if (work->step == WORK_COMPILING) {
+		cell_limit(work->cell, &work->limits);
+	}
+	if (request_exec(work, compile, &e)) {
+		work_fail(work, &e);
+		return;
+	}
+	/* A full socket can only be full of what was staged: try again when there is room. */
+	if (cell_send(work->cell) != 0)
+		return;
+	work_goto(work, compile ? WORK_COMPILING : WORK_RUNNING);
+	limits = work->limits;
+	if (compile)
+		request_compile_limits(work, &limits);
+	set_timer(work, limits.at[LIMIT_WALL_MS] + BACKSTOP_MS);
+	if (!compile && (work->request.have_stdin_fd || work->request.stdin_data))
+		stage_stdin_begin(work);
+}
+
+static void continue_staging(struct hotcell_work *work)
+{
+	if (stage_continue(work) == 1)
+		begin_exec(work, request_compiles(work));
+}
+
+void run_on_made(struct hotcell_work *work)
+{
+	if (work->step != WORK_MAKING)
+		return;
+	result_note_limits(work);
+	work_goto(work, WORK_STAGING);
+	continue_staging(work);
+}
+
+void run_on_room(struct hotcell_work *work)
+{
+	if (work->step == WORK_STAGING)
+		continue_staging(work);
+	else if (work->step == WORK_COMPILING)
+		begin_exec(work, false);
+	else if (work->step == WORK_RUNNING)
+		stage_stdin_continue(work);
+}
+
+static void settle(struct hotcell_work *work)
+{
+	stage_stdin_end(work);
+	work_goto(work, WORK_SETTLING);
+	set_timer(work, BACKSTOP_MS);
+	if (work->raw_argv)
+		work->have_list = true; /* a probe leaves nothing of interest */
+	/* Both at once: the two answers come from two processes. */
+	if (cell_account(work->cell))
+		work->have_usage = true;
+	put_bare(&work->engine->out, CELL_LIST);
+	if (!work->have_list && cell_send(work->cell) != 0)
+		work->have_list = true;
+}
+
+static void step_if_settled(struct hotcell_work *work)
+{
+	if (work->step != WORK_SETTLING || !work->have_usage || !work->have_list)
+		return;
+	work_goto(work, WORK_GETTING);
+	set_timer(work, 0); /* from here on it is our own disk that takes the time */
+	if (!collect_next(work))
+		finish(work);
+}
+
+static void on_exited(struct hotcell_work *work, const struct msg_exited *m)
+{
+	bool compiled = work->step == WORK_COMPILING;
+	struct err e = { 0 };
+
+	if (work->step != WORK_COMPILING && work->step != WORK_RUNNING)
+		return;
+	if (m->ended_by == ENDED_BY_FAILURE) {
+		err_set(&e, ERR_SYSTEM, "%s", m->text);
+		work_fail(work, &e);
+		return;
+	}
+	work->exited = *m;
+	work->exited.text = NULL;
+	if (!compiled) {
+		settle(work);
+		return;
+	}
+	result_note_compile(work);
+	if (m->ended_by == ENDED_BY_ITSELF && m->wait_status == 0) {
+		work->cpu_before_us = m->cpu_us;
+		begin_exec(work, false);
+	} else {
+		settle(work);
+	}
+}
+
+static void on_garbage(struct hotcell_work *work)
+{
+	/* Whoever holds that end is not our keeper any more. */
+	err_set(&work->cell->failure, ERR_PROTOCOL, "the cell sent what it must not send");
+	work->ended_without_exit = true;
+	if (work->cell->gone)
+		return; /* run_on_gone() is next */
+	cell_kill(work->cell);
+	finish(work);
+}
+
+void run_on_frame(struct hotcell_work *work, uint8_t type, struct frame_in *in)
+{
+	union {
+		struct msg_output output;
+		struct msg_exited exited;
+		struct msg_file file;
+		struct msg_listed listed;
+		struct msg_data data;
+		struct msg_got got;
+	} m;
+	bool running = work->step == WORK_COMPILING || work->step == WORK_RUNNING;
+
+	if (type == CELL_OUTPUT && running && get_output(in, &m.output)) {
+		collect_output(work, &m.output);
+	} else if (type == CELL_EXITED && get_exited(in, &m.exited)) {
+		on_exited(work, &m.exited);
+	} else if (type == CELL_FILE && work->step == WORK_SETTLING && get_file(in, &m.file) &&
+		   collect_file(work, &m.file) == 0) {
+		return;
+	} else if (type == CELL_LISTED && work->step == WORK_SETTLING && get_listed(in, &m.listed)) {
+		work->result->files_incomplete = m.listed.incomplete;
+		work->have_list = true;
+		step_if_settled(work);
+	} else if (type == CELL_DATA && work->step == WORK_GETTING && get_data(in, &m.data) &&
+		   collect_data(work, &m.data) == 0) {
+		return;
+	} else if (type == CELL_GOT && work->step == WORK_GETTING && get_got(in, &m.got)) {
+		collect_got(work);
+		if (!collect_next(work))
+			finish(work);
+	} else {
+		on_garbage(work);
+	}
+}
+
+void run_on_usage(struct hotcell_work *work, const struct usage *usage)
+{
+	work->usage = *usage;
+	work->have_usage = true;
+	step_if_settled(work);
+}
+
+void run_on_gone(struct hotcell_work *work)
+{
+	work->usage = work->cell->last_usage;
+	work->have_usage = work->have_list = true;
+	switch (work->step) {
+	case WORK_MAKING:
+	case WORK_STAGING:
+		/* Told to end before it began, or it could not begin. */
+		work_fail(work, &work->cell->failure);
+		break;
+	case WORK_COMPILING:
+	case WORK_RUNNING:
+		work->ended_without_exit = true;
+		finish(work);
+		break;
+	case WORK_SETTLING:
+	case WORK_GETTING:
+		finish(work);
+		break;
+	case WORK_DONE:
+		break;
+	}
+}
+
+static void on_timer(struct hotcell *h, struct source *source, uint32_t events)
+{
+	struct hotcell_work *work =
+		(struct hotcell_work *)((char *)source - offsetof(struct hotcell_work, timer));
+
+	(void)h;
+	(void)events;
+	if (work->step == WORK_COMPILING || work->step == WORK_RUNNING) {
+		work->backstop_hit = true;
+		work->ended_without_exit = true;
+	}
+	if (work->step != WORK_DONE && work->cell) {
+		cell_kill(work->cell);
+		finish(work);
+	}
+}
+
+/* ---- from outside ---- */
+
+static struct hotcell_work *work_new(struct hotcell *h, const struct hotcell_request *request)
+{
+	struct hotcell_work *work = xalloc(sizeof(*work));
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = &work->timer };
+
+	work->engine = h;
+	work->request = *request;
+	work->max_output = request->max_output ? request->max_output : MAX_OUTPUT_DEFAULT;
+	work->stage_fd = work->get_fd = work->out_dir_fd = -1;
+	work->timer.on_event = on_timer;
+	work->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, work->timer_fd, &event);
+	return work;
+}
+
+static int take_cell(struct hotcell_work *work, const struct cell_wish *wish, struct err *e)
+{
+	struct hotcell_cell *given = work->request.cell;
+
+	if (given && (given->work || given->gone))
+		return err_set(e, given->gone ? ERR_GONE : ERR_INPUT, "the cell is %s",
+			given->gone ? given->failure.text : "busy");
+	if (!given && cell_make(work->engine, wish, &work->cell, e))
+		return -1;
+	if (given)
+		work->cell = given;
+	work->owns_cell = !given;
+	work->cell->work = work;
+	return 0;
+}
+
+static int begin(struct hotcell_work *work, const struct cell_wish *wish, struct err *e)
+{
+	work->limits = wish->limits;
+	if (take_cell(work, wish, e))
+		return -1;
+	result_begin(work);
+	if (work->cell->made)
+		run_on_made(work);
+	return 0;
+}
+
+int hotcell_start(struct hotcell *h, const struct hotcell_request *request,
+	struct hotcell_work **ret, struct hotcell_error *error)
+{
+	struct hotcell_work *work = work_new(h, request);
+	struct err e = { 0 };
+	const struct language *language = request_language(h, request, &e);
+	enum isolation_kind kind;
+	struct cell_wish wish;
+
+	if (!language || request_isolation(request, &kind, &e) ||
+		tool_find(h, language, false, kind, &work->tool, &e) ||
+		request_wish(request, &work->tool, &wish, &e) ||
+		request_stage(request, &work->tool, &work->staging, &work->entry, &e))
+		goto failed;
+	if (request->last_line && !tool_command(&work->tool.candidate->last_line,
+					   &language->last_line)->count) {
+		err_set(&e, ERR_UNAVAILABLE, "%s cannot echo the value of a last line",
+			language->name);
+		goto failed;
+	}
+	if (begin(work, &wish, &e))
+		goto failed;
+	*ret = work;
+	return 0;
+failed:
+	work_free(work);
+	error_out(error, &e);
+	return -1;
+}
+
+int hotcell_done(const struct hotcell_work *work)
+{
+	return work->step == WORK_DONE;
+}
+
+void hotcell_cancel(struct hotcell_work *work)
+{
+	if (work->step == WORK_DONE || !work->cell || work->cancelled)
+		return;
+	work->cancelled = true;
+	if (work->step == WORK_MAKING || work->step == WORK_STAGING) {
+		err_set(&work->failure, ERR_GONE, "cancelled before it began");
+		finish(work);
+		return;
+	}
+	cell_order(work->cell, ORDER_CANCEL);
+}
+
+int hotcell_finish(
+	struct hotcell_work *work, struct hotcell_result **ret, struct hotcell_error *error)
+{
+	struct err e = work->failure;
+
+	if (e.kind == ERR_NONE)
+		*ret = take_ptr(&work->result);
+	else
+		error_out(error, &e);
+	work_free(work);
+	return e.kind == ERR_NONE ? 0 : -1;
+}
+
+static int wait_for(struct hotcell_work *work, struct hotcell_result **ret, struct hotcell_error *error)
+{
+	while (!hotcell_done(work))
+		if (hotcell_dispatch(work->engine, -1, error)) {
+			work_free(work);
+			return -1;
+		}
+	return hotcell_finish(work, ret, error);
+}
+
+int hotcell_run(struct hotcell *h, const struct hotcell_request *request,
+	struct hotcell_result **ret, struct hotcell_error *error)
+{
+	struct hotcell_work *work;
+
+	if (hotcell_start(h, request, &work, error))
+		return -1;
+	return wait_for(work, ret, error);
+}
+
+int hotcell_cell_make(struct hotcell *h, const struct hotcell_request *request,
+	struct hotcell_cell **ret, struct hotcell_error *error)
+{
+	struct err e = { 0 };
+	const struct language *language = request_language(h, request, &e);
+	enum isolation_kind kind;
+	struct cell_wish wish;
+	struct tool tool = { 0 };
+	int failed = !language || request_isolation(request, &kind, &e) ||
+		     tool_find(h, language, false, kind, &tool, &e) ||
+		     request_wish(request, &tool, &wish, &e) || cell_make(h, &wish, ret, &e);
+
+	tool_free(&tool);
+	if (failed)
+		error_out(error, &e);
+	return failed ? -1 : 0;
+}
+
+void hotcell_cell_free(struct hotcell_cell *cell)
+{
+	if (!cell)
+		return;
+	if (cell->work) {
+		err_set(&cell->work->failure, ERR_GONE, "its cell was taken away");
+		finish(cell->work);
+	}
+	cell_drop(cell);
+}
+
+int run_command(struct hotcell *h, const struct tool *tool, enum isolation_kind kind, char **argv,
+	struct hotcell_result **ret, struct err *e)
+{
+	struct hotcell_request request = {
+		.isolation = kind == ISOLATION_PROCESS ? HOTCELL_ISOLATION_PROCESS :
+							 HOTCELL_ISOLATION_CONTAINER,
+		.limits = { .wall_ms = 20000 },
+	};
+	struct hotcell_work *work = work_new(h, &request);
+	struct hotcell_error error;
+	struct cell_wish wish;
+
+	work->tool.language = tool->language;
+	work->tool.candidate = tool->candidate;
+	work->raw_argv = argv;
+	if (request_wish(&request, tool, &wish, e) || begin(work, &wish, e)) {
+		work_free(work);
+		return -1;
+	}
+	if (wait_for(work, ret, &error))
+		return err_set(e, (enum err_kind)error.kind, "%s", error.text);
+	return 0;
+}

@@ -1,0 +1,132 @@
+/* A language as it is installed here: which of its candidates works, and which version it is. */
+#include "engine/engine.h"
+
+#include "base/own.h"
+
+#include <string.h>
+
+const struct strings *tool_command(
+	const struct strings *of_candidate, const struct strings *of_language)
+{
+	return of_candidate->count ? of_candidate : of_language;
+}
+
+static char *join(const struct strings *words)
+{
+	struct buf b = { 0 };
+
+	for (unsigned i = 0; i < words->count; i++)
+		buf_addf(&b, "%s%s", i ? " " : "", words->at[i]);
+	return buf_take(&b);
+}
+
+/* The first line, without what would disturb a table. */
+static char *first_line(const char *text)
+{
+	size_t len = strcspn(text, "\r\n");
+	char *line = xalloc(len + 1);
+
+	memcpy(line, text, len);
+	for (char *at = line; *at; at++)
+		if ((unsigned char)*at < ' ')
+			*at = ' ';
+	return line;
+}
+
+static int probe(struct hotcell *h, const struct tool *tool, enum isolation_kind kind, bool *ret_works,
+	char **ret_version, struct err *e)
+{
+	const struct strings *command =
+		tool_command(&tool->candidate->version, &tool->language->version);
+	struct expansion x = { .program = tool->program, .file = "", .out = "", .drivers = "",
+		.workspace = "" };
+	char **argv = command_expand(command, &x);
+	struct hotcell_result *result = NULL;
+	int failed = run_command(h, tool, kind, argv, &result, e);
+
+	strings_free(argv);
+	if (failed)
+		return -1;
+	*ret_works = result->reason == HOTCELL_EXITED && result->exit_code == 0;
+	/* Some print it on stderr. */
+	*ret_version = first_line(result->out.len ? result->out.data : result->err.data);
+	hotcell_result_free(result);
+	return 0;
+}
+
+static bool needs_are_there(const struct strings *needs)
+{
+	for (unsigned i = 0; i < needs->count; i++)
+		if (!need_exists(needs->at[i]))
+			return false;
+	return true;
+}
+
+static unsigned count_existing(const struct language *language)
+{
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < language->find_count; i++) {
+		auto_free char *program = candidate_resolve(&language->find[i]);
+
+		count += program != NULL;
+	}
+	return count;
+}
+
+static int try_candidate(struct hotcell *h, struct tool *tool, bool must_know,
+	enum isolation_kind kind, bool *ret_works, struct err *e)
+{
+	const struct strings *command =
+		tool_command(&tool->candidate->version, &tool->language->version);
+	auto_free char *words = join(command);
+	const char *version = NULL;
+
+	*ret_works = true;
+	if (probe_cache_get(h->cache, tool->program, words, ret_works, &version)) {
+		tool->version = version ? xstrdup(version) : NULL;
+		return 0;
+	}
+	if (!must_know)
+		return 0;
+	if (probe(h, tool, kind, ret_works, &tool->version, e))
+		return -1;
+	probe_cache_set(h->cache, tool->program, words, *ret_works, tool->version);
+	return 0;
+}
+
+int tool_find(struct hotcell *h, const struct language *language, bool want_version,
+	enum isolation_kind kind, struct tool *ret, struct err *e)
+{
+	/* With one candidate there is nothing to choose: it is used, and says itself if it fails. */
+	bool must_know = want_version || count_existing(language) > 1;
+
+	for (unsigned i = 0; i < language->find_count; i++) {
+		struct tool tool = { .language = language, .candidate = &language->find[i] };
+		bool works;
+
+		if (!needs_are_there(&language->needs) || !needs_are_there(&tool.candidate->needs))
+			continue;
+		tool.program = candidate_resolve(tool.candidate);
+		if (!tool.program)
+			continue;
+		if (try_candidate(h, &tool, must_know, kind, &works, e)) {
+			tool_free(&tool);
+			return -1;
+		}
+		if (works) {
+			*ret = tool;
+			return 0;
+		}
+		tool_free(&tool);
+	}
+	return err_set(e, ERR_UNAVAILABLE, "%s is not installed%s%s", language->name,
+		language->install ? ": " : "", language->install ? language->install : "");
+}
+
+void tool_free(struct tool *tool)
+{
+	free(tool->program);
+	free(tool->version);
+	tool->program = tool->version = NULL;
+}

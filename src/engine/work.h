@@ -1,0 +1,105 @@
+/* work: one run, and the state machine that takes it from request to result.
+ *
+ *	MAKING --cell made--> STAGING --all files put--> COMPILING --ok--> RUNNING
+ *	   │                     (no compile step: straight to RUNNING)       │
+ *	   │                                                       program ended
+ *	   │                                                                  ▼
+ *	   └──── anything fails ──────▶ DONE ◀── GETTING ◀── SETTLING (usage and list of files)
+ *
+ * Only work_goto() changes the step. */
+#ifndef HOTCELL_ENGINE_WORK_H
+#define HOTCELL_ENGINE_WORK_H
+
+#include "engine/engine.h"
+
+enum work_step {
+	WORK_MAKING,
+	WORK_STAGING,
+	WORK_COMPILING,
+	WORK_RUNNING,
+	WORK_SETTLING,
+	WORK_GETTING,
+	WORK_DONE,
+};
+
+struct collected {
+	struct buf bytes;
+	bool truncated;
+};
+
+struct hotcell_work {
+	struct hotcell *engine;
+	struct hotcell_request request;
+	struct tool tool;
+	struct hotcell_cell *cell;
+	bool owns_cell;
+	enum work_step step;
+	char **raw_argv; /* run exactly this: for probing */
+	char *entry;
+
+	struct limits limits;
+	uint64_t max_output;
+
+	/* Staging: where we are. */
+	struct staging staging;
+	size_t stage_at;
+	size_t stage_offset;
+	int stage_fd;
+
+	/* Input for the program. */
+	struct source stdin_source;
+	size_t stdin_at;
+	bool stdin_done;
+	bool stdin_polled;  /* it is in the epoll set */
+	uint8_t *stdin_kept; /* read from stdin_fd, but there was no room in the cell */
+	size_t stdin_kept_len;
+
+	/* Backstop: if the keeper does not tell that the time is over, we do. */
+	struct source timer;
+	int timer_fd;
+	bool backstop_hit;
+	bool cancelled;
+
+	/* What came of it. */
+	struct collected out[2][2]; /* [compiling][stream] */
+	struct msg_exited exited;
+	struct usage usage;
+	uint64_t cpu_before_us; /* used by the compiler */
+	bool have_usage;
+	bool have_list;
+	size_t get_at;
+	int get_fd;
+	int out_dir_fd;
+	bool ended_without_exit; /* the cell died under the program */
+	struct hotcell_result *result;
+	struct err failure;
+};
+
+void work_goto(struct hotcell_work *work, enum work_step step);
+/* Ends the work without a result. */
+void work_fail(struct hotcell_work *work, const struct err *e);
+void work_free(struct hotcell_work *work);
+
+/* ---- stage.c ---- */
+/* Sends files until all are sent (1), there is no room (0), or it failed (-1: work_fail called). */
+int stage_continue(struct hotcell_work *work);
+void stage_stdin_begin(struct hotcell_work *work);
+void stage_stdin_continue(struct hotcell_work *work);
+void stage_stdin_end(struct hotcell_work *work);
+
+/* ---- collect.c ---- */
+void collect_output(struct hotcell_work *work, const struct msg_output *m);
+int collect_file(struct hotcell_work *work, const struct msg_file *m);
+/* Asks for the next generated file; false if there is none left. */
+bool collect_next(struct hotcell_work *work);
+int collect_data(struct hotcell_work *work, const struct msg_data *m);
+void collect_got(struct hotcell_work *work);
+
+/* ---- result.c ---- */
+void result_begin(struct hotcell_work *work);
+void result_note_limits(struct hotcell_work *work);
+void result_note_compile(struct hotcell_work *work);
+/* Fills in how it ended. */
+void result_complete(struct hotcell_work *work);
+
+#endif
