@@ -4,8 +4,8 @@ its last statement is an expression, prints the value of that as the REPL does (
 The program gets this very module as its __main__, emptied first: pickle, multiprocessing and the
 order in which things are cleared at the end then behave as they always do. Whatever is still needed
 here lives in the locals of run(). Frames of this file are taken out of an uncaught error's
-traceback just before it is printed; everything else about an uncaught error (exit codes, SystemExit,
-Ctrl-C, a sys.excepthook of the program's own) is left to the interpreter.
+traceback just before it is printed; everything else about an uncaught error (exit codes,
+SystemExit, Ctrl-C, a sys.excepthook of the program's own) is left to the interpreter.
 """
 
 

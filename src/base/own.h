@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static inline void own_close(const int *fd)
@@ -16,9 +17,14 @@ static inline void own_close(const int *fd)
 		close(*fd);
 }
 
+/* The pointer's own type is not known here: copied, since reading it as a void * would break the
+ * compiler's rules of aliasing. */
 static inline void own_free(void *pointer)
 {
-	free(*(void **)pointer);
+	void *owned;
+
+	memcpy(&owned, pointer, sizeof(owned));
+	free(owned);
 }
 
 static inline void own_fclose(FILE **file)
@@ -35,18 +41,15 @@ static inline int take_fd(int *fd)
 	return taken;
 }
 
-static inline void *take_pointer(void *pointer)
-{
-	void *taken = *(void **)pointer;
-
-	*(void **)pointer = NULL;
-	return taken;
-}
-
 #define auto_close     __attribute__((cleanup(own_close)))
 #define auto_free      __attribute__((cleanup(own_free)))
 #define auto_fclose    __attribute__((cleanup(own_fclose)))
-#define take_ptr(p)    ((__typeof__(*(p)))take_pointer(p))
+#define take_ptr(p)                                                                                \
+	({                                                                                         \
+		__typeof__(*(p)) taken_ = *(p);                                                    \
+		*(p) = NULL;                                                                       \
+		taken_;                                                                            \
+	})
 #define COUNT(array)   (sizeof(array) / sizeof((array)[0]))
 
 #endif

@@ -77,6 +77,7 @@ static void forget(struct hotcell_cell *cell)
 		at = &(*at)->next;
 	if (*at)
 		*at = cell->next;
+	epoll_ctl(cell->engine->epoll_fd, EPOLL_CTL_DEL, cell->control_fd, NULL);
 	own_close(&cell->control_fd);
 	free(cell->workspace);
 	free(cell);

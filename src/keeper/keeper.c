@@ -15,6 +15,7 @@
  * Sending to the engine may block; while it does, the clock and the lifeline are still watched. */
 #include "keeper/keeper.h"
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/own.h"
@@ -206,7 +207,7 @@ static void feed_stdin(struct keeper *k)
 		close(take_fd(&k->program.stdin_fd));
 }
 
-static void on_exec(struct keeper *k, const struct msg_exec *m)
+static void on_exec(struct keeper *k, struct msg_exec *m)
 {
 	struct err e = { 0 };
 
@@ -217,6 +218,9 @@ static void on_exec(struct keeper *k, const struct msg_exec *m)
 	k->output_seen[0] = k->output_seen[1] = 0;
 	k->stdin_at = k->stdin_len = 0;
 	k->stdin_ends = false;
+	/* Counted by user: if the user is not the cell's own, others would be counted too. */
+	if (!k->options->kill_all_is_safe)
+		m->processes = 0;
 	if (k->put_error.kind != ERR_NONE)
 		e = k->put_error;
 	else if (files_put_end(&k->files, &e) == 0)
@@ -395,6 +399,14 @@ static void kill_what_is_left(struct keeper *k)
 	}
 }
 
+/* Where compilers leave their programs: out of sight of the workspace. */
+static void make_build_dir(const char *tmp)
+{
+	auto_free char *path = xasprintf("%s/.hotcell", tmp);
+
+	mkdir(path, 0755);
+}
+
 static int begin(struct keeper *k, const struct keeper_options *options, struct err *e)
 {
 	sigset_t child;
@@ -409,6 +421,7 @@ static int begin(struct keeper *k, const struct keeper_options *options, struct 
 	if (k->signal_fd < 0)
 		return err_sys(e, "signalfd");
 	fcntl(options->control_fd, F_SETFL, O_NONBLOCK);
+	make_build_dir(options->tmp);
 	return files_open(&k->files, options->workspace, e);
 }
 

@@ -70,8 +70,8 @@ static bool is_current(const struct row *row)
 	struct identity now;
 
 	return identity_of(row->program, &now) && now.device == row->identity.device &&
-		now.inode == row->identity.inode && now.size == row->identity.size &&
-		now.changed_ns == row->identity.changed_ns;
+	       now.inode == row->identity.inode && now.size == row->identity.size &&
+	       now.changed_ns == row->identity.changed_ns;
 }
 
 static void row_free(struct row *row)
@@ -192,7 +192,7 @@ static bool is_trusted(int fd)
 	struct stat st;
 
 	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_uid == geteuid() &&
-		(st.st_mode & (S_IWGRP | S_IWOTH)) == 0 && st.st_size <= MAX_FILE;
+	       (st.st_mode & (S_IWGRP | S_IWOTH)) == 0 && st.st_size <= MAX_FILE;
 }
 
 static void load(struct probe_cache *c)

@@ -45,8 +45,8 @@ static unsigned line_of(const struct check *c, const char *key)
 	return below ? below : line ? line : 1;
 }
 
-static int __attribute__((format(printf, 3, 4))) wrong(
-	const struct check *c, const char *key, const char *format, ...)
+static int __attribute__((format(printf, 3, 4)))
+wrong(const struct check *c, const char *key, const char *format, ...)
 {
 	char what[256];
 	va_list args;
@@ -154,15 +154,16 @@ static int check_needs(const struct check *c, const struct strings *needs)
 {
 	for (unsigned i = 0; i < needs->count; i++)
 		if (!is_place(needs->at[i], false))
-			return wrong(c, "needs", "'%.40s': want a path that begins with / or ~/ and "
-						 "has no '..' and no '/' at its end",
+			return wrong(c, "needs",
+				"'%.40s': want a path that begins with / or ~/ and "
+				"has no '..' and no '/' at its end",
 				needs->at[i]);
 	return 0;
 }
 
 /* A program that only a compile step makes cannot be run without one. */
-static int check_commands(const struct check *c, const struct language *l,
-	const struct candidate *from)
+static int check_commands(
+	const struct check *c, const struct language *l, const struct candidate *from)
 {
 	const struct strings *run = from->run.count ? &from->run : &l->run;
 	bool compiles = from->compile.count || l->compile.count;
@@ -177,15 +178,16 @@ static int check_commands(const struct check *c, const struct language *l,
 	return 0;
 }
 
-static int check_candidate(const struct check *c, const struct language *l,
-	const struct candidate *from)
+static int check_candidate(
+	const struct check *c, const struct language *l, const struct candidate *from)
 {
 	if (!is_place(from->program, true))
-		return wrong(c, "program", "'%.40s': want a path that begins with / or ~/, or a name",
-			from->program);
+		return wrong(c, "program",
+			"'%.40s': want a path that begins with / or ~/, or a name", from->program);
 	for (unsigned i = 0; i < from->also.count; i++)
 		if (!is_place(from->also.at[i], true))
-			return wrong(c, "also", "'%.40s': want a path that begins with / or ~/, or a name",
+			return wrong(c, "also",
+				"'%.40s': want a path that begins with / or ~/, or a name",
 				from->also.at[i]);
 	return check_needs(c, &from->needs) ? -1 : check_commands(c, l, from);
 }

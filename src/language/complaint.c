@@ -86,8 +86,8 @@ static const struct {
 	{ "libyaml: ", "not valid YAML, here or a little below: ", true },
 };
 
-static int tell_key(const struct complaint *c, size_t row, const struct complaint_subject *about,
-	struct err *e)
+static int tell_key(
+	const struct complaint *c, size_t row, const struct complaint_subject *about, struct err *e)
 {
 	const char *key = c->message + strlen(about_keys[row].prefix);
 	unsigned line = lines_find_key(about->text, key, c->line);
@@ -98,8 +98,8 @@ static int tell_key(const struct complaint *c, size_t row, const struct complain
 	if (about_keys[row].is_unknown)
 		for (const char *const *known = about->keys; *known; known++)
 			near_offer(&n, *known);
-	return err_set(e, ERR_INPUT, "%s:%u: %s: %s%s%s%s", about->path, line ? line : c->line,
-		key, about_keys[row].what, n.best ? "; did you mean " : "", n.best ? n.best : "",
+	return err_set(e, ERR_INPUT, "%s:%u: %s: %s%s%s%s", about->path, line ? line : c->line, key,
+		about_keys[row].what, n.best ? "; did you mean " : "", n.best ? n.best : "",
 		n.best ? "?" : "");
 }
 

@@ -27,7 +27,7 @@ static unsigned edit_distance(const char *a, const char *b)
 		row[0] = i;
 		for (unsigned j = 1; j <= b_len; j++) {
 			int same = tolower((unsigned char)a[i - 1]) ==
-				tolower((unsigned char)b[j - 1]);
+				   tolower((unsigned char)b[j - 1]);
 			unsigned here = least(row[j] + 1, row[j - 1] + 1, diagonal + !same);
 
 			diagonal = row[j];

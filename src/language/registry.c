@@ -284,7 +284,7 @@ const struct language *registry_guess(
 	line[code_len] = '\0';
 	program = shebang_program(line);
 	for (unsigned i = 0; program && i < r->count; i++)
-		claim_any(&best, &r->at[i], &r->at[i].language->shebangs, program,
-			shebang_strength);
+		claim_any(
+			&best, &r->at[i], &r->at[i].language->shebangs, program, shebang_strength);
 	return winner(&best);
 }

@@ -9,14 +9,14 @@
 #include <string.h>
 
 /* A text that must or may be there, a list of texts, a number. */
-#define TEXT(key, type, member)                                                                  \
+#define TEXT(key, type, member)                                                                    \
 	CYAML_FIELD_STRING_PTR(key, CYAML_FLAG_POINTER, type, member, 1, SCHEMA_MAX_TEXT)
-#define MAYBE_TEXT(key, type, member)                                                            \
-	CYAML_FIELD_STRING_PTR(key, CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, type, member, 1,   \
-		SCHEMA_MAX_TEXT)
-#define LIST(key, type, member)                                                                  \
-	CYAML_FIELD_SEQUENCE_COUNT(key, CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, type,          \
-		member.at, member.count, &entry_schema, 0, SCHEMA_MAX_ENTRIES)
+#define MAYBE_TEXT(key, type, member)                                                              \
+	CYAML_FIELD_STRING_PTR(                                                                    \
+		key, CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, type, member, 1, SCHEMA_MAX_TEXT)
+#define LIST(key, type, member)                                                                    \
+	CYAML_FIELD_SEQUENCE_COUNT(key, CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, type, member.at, \
+		member.count, &entry_schema, 0, SCHEMA_MAX_ENTRIES)
 #define NUMBER(key, type, member) CYAML_FIELD_UINT(key, CYAML_FLAG_OPTIONAL, type, member)
 
 static const cyaml_schema_value_t entry_schema = {
@@ -53,8 +53,8 @@ static const cyaml_schema_field_t language_fields[] = {
 	LIST("endings", struct language, endings),
 	LIST("shebangs", struct language, shebangs),
 	MAYBE_TEXT("install", struct language, install),
-	CYAML_FIELD_SEQUENCE("find", CYAML_FLAG_POINTER, struct language, find, &candidate_schema, 1,
-		SCHEMA_MAX_CANDIDATES),
+	CYAML_FIELD_SEQUENCE("find", CYAML_FLAG_POINTER, struct language, find, &candidate_schema,
+		1, SCHEMA_MAX_CANDIDATES),
 	LIST("version", struct language, version),
 	LIST("compile", struct language, compile),
 	CYAML_FIELD_MAPPING("compile_limits", CYAML_FLAG_OPTIONAL, struct language, compile_limits,
@@ -113,7 +113,7 @@ static void list_keys(const char **ret, size_t size)
 static int parse(const char *path, const struct buf *text, struct language **ret, struct err *e)
 {
 	const char *keys[COUNT(language_fields) + COUNT(candidate_fields) +
-		COUNT(compile_limits_fields)];
+			 COUNT(compile_limits_fields)];
 	struct complaint_subject about = { path, text->data, keys };
 	struct complaint c = { 0 };
 	cyaml_config_t cfg = config(&c);

@@ -229,6 +229,9 @@ void make_undo(struct warden *w, struct cell *cell)
 
 	waitid(P_PIDFD, (id_t)cell->pid_fd, &info, WEXITED | __WALL);
 	cells_take_out(&w->cells, cell);
+	/* By hand: a child that is being born may still hold a copy of the descriptor, and closing
+	 * ours would then not take it out of the set. */
+	epoll_ctl(w->epoll_fd, EPOLL_CTL_DEL, cell->pid_fd, NULL);
 	/* Only a process cell can have anything left now: a pid namespace dies as a whole. */
 	if (w->options->isolation->kind == ISOLATION_PROCESS && cell->cgroup.tree)
 		cgroup_kill(&cell->cgroup);
