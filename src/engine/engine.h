@@ -75,7 +75,6 @@ int link_seal(struct hotcell *h, struct link *link, struct err *e);
 /* Sends h->out. */
 int link_send(struct hotcell *h, struct link *link, int fd, struct err *e);
 void link_close(struct link *link, bool wait);
-bool need_exists(const char *path);
 
 /* ---- cell.c ---- */
 struct cell_wish {
@@ -106,6 +105,7 @@ struct tool {
 	const struct candidate *candidate;
 	char *program;
 	char *version; /* NULL if it was not asked */
+	char **needs;  /* what the cell must show besides, NULL-terminated */
 };
 /* The first candidate that works. Probes in a cell what the cache does not know and must be known;
  * with `want_version` always. */

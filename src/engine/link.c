@@ -231,17 +231,10 @@ int link_send(struct hotcell *h, struct link *link, int fd, struct err *e)
 		link->socket_fd < 0 ? "not running" : strerror(errno));
 }
 
-bool need_exists(const char *path)
+static int allow_all(struct hotcell *h, struct link *link, char **needs, struct err *e)
 {
-	return path[0] == '/' && access(path, F_OK) == 0;
-}
-
-static int allow_all(struct hotcell *h, struct link *link, const struct strings *needs, struct err *e)
-{
-	for (unsigned i = 0; i < needs->count; i++) {
-		if (!need_exists(needs->at[i]))
-			continue;
-		put_path(&h->out, WARDEN_ALLOW, &(struct msg_path){ .path = needs->at[i] });
+	for (char **at = needs; *at; at++) {
+		put_path(&h->out, WARDEN_ALLOW, &(struct msg_path){ .path = *at });
 		if (link_send(h, link, -1, e))
 			return -1;
 	}
@@ -255,11 +248,14 @@ int link_seal(struct hotcell *h, struct link *link, struct err *e)
 	for (unsigned i = 0; i < registry_count(h->registry); i++) {
 		const struct language *language = registry_at(h->registry, i);
 
-		if (allow_all(h, link, &language->needs, e))
-			return -1;
-		for (unsigned k = 0; k < language->find_count; k++)
-			if (allow_all(h, link, &language->find[k].needs, e))
+		for (unsigned k = 0; k < language->find_count; k++) {
+			char **needs = language_needs(language, &language->find[k]);
+			int failed = allow_all(h, link, needs, e);
+
+			strings_free(needs);
+			if (failed)
 				return -1;
+		}
 	}
 	put_nothing(&h->out, WARDEN_SEAL);
 	if (link_send(h, link, -1, e))

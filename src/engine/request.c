@@ -76,12 +76,6 @@ int request_isolation(const struct hotcell_request *q, enum isolation_kind *ret,
 	return err_set(e, ERR_INPUT, "unknown isolation %d", (int)q->isolation);
 }
 
-static void add_needs(struct cell_wish *wish, const struct strings *needs)
-{
-	for (unsigned i = 0; i < needs->count && wish->needs_count < MAKE_BINDS_MAX; i++)
-		wish->needs[wish->needs_count++] = needs->at[i];
-}
-
 static void raise_default(struct cell_wish *wish, enum limit which, uint64_t at_least)
 {
 	if (!(wish->explicit_limits & LIMIT_BIT(which)) && wish->limits.at[which] < at_least)
@@ -122,8 +116,12 @@ int request_wish(const struct hotcell_request *q, const struct tool *tool, struc
 	ret->explicit_network = q->network == HOTCELL_NETWORK_NONE;
 	if (q->network == HOTCELL_NETWORK_HOST)
 		ret->network = NETWORK_HOST;
-	add_needs(ret, &tool->language->needs);
-	add_needs(ret, &tool->candidate->needs);
+	for (char **at = tool->needs; at && *at; at++) {
+		if (ret->needs_count == MAKE_BINDS_MAX)
+			return err_set(e, ERR_LIMIT, "%s needs more than %d directories",
+				tool->language->name, MAKE_BINDS_MAX);
+		ret->needs[ret->needs_count++] = *at;
+	}
 	return 0;
 }
 
@@ -320,6 +318,7 @@ int request_exec(struct hotcell_work *work, bool compile, struct err *e)
 			.drivers = places.drivers,
 			.workspace = work->cell->workspace,
 			.args = compile ? NULL : work->request.args,
+			.memory_mb = work->limits.at[LIMIT_MEMORY_BYTES] >> 20,
 		};
 
 		argv = command_expand(choose_command(work, compile), &x);

@@ -54,14 +54,6 @@ static int probe(struct hotcell *h, const struct tool *tool, enum isolation_kind
 	return 0;
 }
 
-static bool needs_are_there(const struct strings *needs)
-{
-	for (unsigned i = 0; i < needs->count; i++)
-		if (!need_exists(needs->at[i]))
-			return false;
-	return true;
-}
-
 static unsigned count_existing(const struct language *language)
 {
 	unsigned count = 0;
@@ -105,11 +97,10 @@ int tool_find(struct hotcell *h, const struct language *language, bool want_vers
 		struct tool tool = { .language = language, .candidate = &language->find[i] };
 		bool works;
 
-		if (!needs_are_there(&language->needs) || !needs_are_there(&tool.candidate->needs))
-			continue;
 		tool.program = candidate_resolve(tool.candidate);
 		if (!tool.program)
 			continue;
+		tool.needs = language_needs(language, tool.candidate);
 		if (try_candidate(h, &tool, must_know, kind, &works, e)) {
 			tool_free(&tool);
 			return -1;
@@ -128,5 +119,7 @@ void tool_free(struct tool *tool)
 {
 	free(tool->program);
 	free(tool->version);
-	tool->program = tool->version = NULL;
+	if (tool->needs)
+		strings_free(tool->needs);
+	*tool = (struct tool){ .language = tool->language, .candidate = tool->candidate };
 }

@@ -15,6 +15,7 @@
 #include "base/own.h"
 #include "base/path.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -32,7 +33,7 @@ struct identity {
 	uint64_t device;
 	uint64_t inode;
 	uint64_t size;
-	int64_t changed_ns;
+	uint64_t changed_ns;
 };
 
 struct row {
@@ -60,7 +61,8 @@ static bool identity_of(const char *program, struct identity *ret)
 		.device = st.st_dev,
 		.inode = st.st_ino,
 		.size = (uint64_t)st.st_size,
-		.changed_ns = st.st_ctim.tv_sec * 1000000000LL + st.st_ctim.tv_nsec,
+		.changed_ns =
+			(uint64_t)st.st_ctim.tv_sec * 1000000000 + (uint64_t)st.st_ctim.tv_nsec,
 	};
 	return true;
 }
@@ -138,24 +140,29 @@ static void unescape(char *text)
 	*to = '\0';
 }
 
+static bool parse_number(const char *text, uint64_t *ret)
+{
+	char *end;
+
+	errno = 0;
+	*ret = strtoull(text, &end, 10);
+	return isdigit((unsigned char)text[0]) && !*end && !errno;
+}
+
 static bool parse_row(struct probe_cache *c, char *line)
 {
 	char *field[FIELDS];
 	struct identity id;
+	uint64_t works;
 	struct row *row;
-	char works;
-	int used = 0;
 
 	for (int i = 0; i < FIELDS; i++)
 		field[i] = strsep(&line, "\t");
 	if (!field[FIELDS - 1] || line || c->count >= MAX_ROWS)
 		return false;
-	/* The five numbers again as one text, so that one sscanf() reads and checks them all. */
-	for (int i = 3; i < 7; i++)
-		field[i][-1] = ' ';
-	if (sscanf(field[2], "%" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNd64 " %c%n", &id.device,
-		    &id.inode, &id.size, &id.changed_ns, &works, &used) != 5 ||
-		field[2][used] || (works != '0' && works != '1'))
+	if (!parse_number(field[2], &id.device) || !parse_number(field[3], &id.inode) ||
+		!parse_number(field[4], &id.size) || !parse_number(field[5], &id.changed_ns) ||
+		!parse_number(field[6], &works) || works > 1)
 		return false;
 	unescape(field[0]);
 	unescape(field[1]);
@@ -165,7 +172,7 @@ static bool parse_row(struct probe_cache *c, char *line)
 		.program = xstrdup(field[0]),
 		.command = xstrdup(field[1]),
 		.identity = id,
-		.works = works == '1',
+		.works = works,
 		.version = xstrdup(field[7]),
 	};
 	return true;
@@ -216,7 +223,7 @@ static void write_row(struct buf *out, const struct row *row)
 	add_escaped(out, row->program);
 	buf_add_str(out, "\t");
 	add_escaped(out, row->command);
-	buf_addf(out, "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRId64 "\t%d\t",
+	buf_addf(out, "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64 "\t%d\t",
 		row->identity.device, row->identity.inode, row->identity.size,
 		row->identity.changed_ns, row->works);
 	add_escaped(out, row->version);

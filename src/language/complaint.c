@@ -67,7 +67,7 @@ static const struct {
 	{ "Mapping field already seen: ", "stands here twice", false, false },
 };
 
-/* The others. What follows a prefix is dropped, except where it is the value itself. */
+/* The others; the first that fits counts. What follows is dropped, except where it is the value. */
 static const struct {
 	const char *prefix;
 	const char *what;
@@ -75,6 +75,8 @@ static const struct {
 } about_values[] = {
 	{ "Expecting SEQUENCE", "want a list such as [a, b]", false },
 	{ "Expecting MAPPING", "want keys with values", false },
+	{ "Expecting STRING, got event: MAPPING", "want text; words with braces need quotes",
+		false },
 	{ "Expecting STRING", "want text", false },
 	{ "Expecting UINT", "want a whole number", false },
 	{ "Invalid uint64_t value: ", "want a whole number, not ", true },

@@ -299,6 +299,8 @@ static void a_value_of_the_wrong_kind_is_reported(void **state)
 	expect_problem(*state, HEAD FIND TAIL "compile_limits: 5\n",
 		"8: compile_limits: want keys with values");
 	expect_problem(*state, "id: x\nname: []\nfile: f\n" FIND TAIL, "2: name: want text");
+	expect_problem(*state, HEAD FIND "version: [v]\nrun: [{program}]\n",
+		"7: run: want text; words with braces need quotes");
 	expect_problem(
 		*state, "id: x\nname: ''\nfile: f\n" FIND TAIL, "2: name: must not be empty");
 	expect_problem(*state, HEAD "find: []\n" TAIL, "4: find: must not be empty");
