@@ -51,6 +51,7 @@ struct hotcell_options {
 	const char *const *language_dirs;  /* further ones, NULL-terminated; later ones win */
 	const char *cache_dir;             /* default: ~/.cache/hotcell; "" = keep nothing */
 	int allow_host_network;            /* requests may ask for the machine's network */
+	int once;                          /* one run is all that will be asked for */
 	/* A language file that could not be used: "file:line: key: what is wrong". */
 	void (*on_problem)(void *context, const char *text);
 	void *context;

@@ -79,6 +79,9 @@ int units_parse_size(const char *text, uint64_t *ret_bytes, struct err *e)
 		{ "g", 1073741824 },
 		{ "gb", 1073741824 },
 		{ "gib", 1073741824 },
+		{ "t", 1099511627776 },
+		{ "tb", 1099511627776 },
+		{ "tib", 1099511627776 },
 	};
 
 	if (parse_with_units(text, units, COUNT(units), ret_bytes) || *ret_bytes == 0)

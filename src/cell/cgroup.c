@@ -46,126 +46,96 @@ static void kill_group(int dir_fd)
 		kill_listed(dir_fd, "cgroup.procs");
 }
 
-/* Removes the directory of a warden that is dead, with the groups in it. A group whose processes
- * are still dying stays for the next start. */
-static void remove_tree(int parent_fd, const char *name)
+/* A group whose processes are still dying stays for the next start. */
+static void remove_dead(int dir_fd, const char *name)
 {
-	int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *entry;
+	auto_close int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	if (!dir)
-		return;
-	while ((entry = readdir(dir))) {
-		auto_close int sub = -1;
-
-		if (entry->d_type != DT_DIR || entry->d_name[0] == '.')
-			continue;
-		sub = openat(fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (sub >= 0)
-			kill_group(sub);
-		for (int tries = 0; tries < 20; tries++) {
-			if (unlinkat(fd, entry->d_name, AT_REMOVEDIR) == 0 || errno != EBUSY)
-				break;
-			usleep(2000);
-		}
+	if (fd >= 0)
+		kill_group(fd);
+	for (int tries = 0; tries < 20; tries++) {
+		if (unlinkat(dir_fd, name, AT_REMOVEDIR) == 0 || errno != EBUSY)
+			return;
+		usleep(2000);
 	}
-	closedir(dir);
-	unlinkat(parent_fd, name, AT_REMOVEDIR);
 }
 
-static void sweep(int parent_fd)
-{
-	DIR *dir = fdopendir(openat(parent_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-	struct dirent *entry;
-
-	if (!dir)
-		return;
-	while ((entry = readdir(dir)))
-		if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) == 0 &&
-			procid_is_dead(entry->d_name + strlen(PREFIX)))
-			remove_tree(parent_fd, entry->d_name);
-	closedir(dir);
-}
-
-static int make_own_dir(struct cgroup_tree *t, int parent_fd)
-{
-	if (mkdirat(parent_fd, t->name, 0755) && errno != EEXIST)
-		return -1;
-	return openat(parent_fd, t->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-}
-
-static void open_version1(struct cgroup_tree *t)
+void cgroup_tree_sweep(const struct cgroup_tree *t)
 {
 	for (int i = 0; i < CONTROLLER_COUNT; i++) {
-		t->parent_fd[i] = cgroup1_own_dir(controller_names[i]);
-		if (t->parent_fd[i] < 0)
-			continue;
-		sweep(t->parent_fd[i]);
-		t->dir_fd[i] = make_own_dir(t, t->parent_fd[i]);
-		if (t->dir_fd[i] >= 0)
-			t->version = 1;
-		else if (!t->why_not[0])
-			snprintf(t->why_not, sizeof(t->why_not),
-				"cgroup v1: cannot make a group in the %s hierarchy: %s",
-				controller_names[i], strerror(errno));
+		DIR *dir = t->dir_fd[i] < 0 ?
+				   NULL :
+				   fdopendir(openat(t->dir_fd[i], ".",
+					   O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+		struct dirent *entry;
+
+		while (dir && (entry = readdir(dir)))
+			if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) == 0 &&
+				procid_is_dead(entry->d_name + strlen(PREFIX)))
+				remove_dead(t->dir_fd[i], entry->d_name);
+		if (dir)
+			closedir(dir);
 	}
 }
 
-static void open_version2(struct cgroup_tree *t)
+static void open_version1(struct cgroup_tree *t, const struct cgroup_facts *facts)
 {
-	int parent = cgroup2_usable_dir(t->why_not, sizeof(t->why_not));
-	int dir;
+	for (int i = 0; i < CONTROLLER_COUNT; i++) {
+		auto_close int fd = cgroup1_own_dir(facts, controller_names[i]);
 
-	if (parent < 0)
-		return;
-	sweep(parent);
-	dir = make_own_dir(t, parent);
-	t->parent_fd[CONTROLLER_MEMORY] = parent;
-	if (dir < 0) {
-		snprintf(t->why_not, sizeof(t->why_not), "cgroup v2: cannot make a group: %s",
-			strerror(errno));
-		return;
+		if (fd < 0)
+			continue;
+		if (faccessat(fd, ".", W_OK, AT_EACCESS) == 0) {
+			t->dir_fd[i] = take_fd(&fd);
+			t->version = 1;
+		} else if (!t->why_not[0]) {
+			snprintf(t->why_not, sizeof(t->why_not),
+				"cgroup v1: no group may be made in the %s hierarchy (%s)",
+				controller_names[i], strerror(errno));
+		}
 	}
-	fd_write_text(dir, "cgroup.subtree_control", "+cpu");
-	if (fd_write_text(dir, "cgroup.subtree_control", "+memory +pids")) {
-		snprintf(t->why_not, sizeof(t->why_not),
-			"cgroup v2: cannot enable memory and pids: %s", strerror(errno));
-		close(dir);
+	t->has_cpus = t->dir_fd[CONTROLLER_CPU] >= 0;
+}
+
+static void open_version2(struct cgroup_tree *t, const struct cgroup_facts *facts)
+{
+	char why_not[sizeof(t->why_not)];
+	int fd = cgroup2_usable_dir(facts, &t->has_cpus, why_not, sizeof(why_not));
+
+	if (fd < 0) {
+		if (!t->why_not[0])
+			memcpy(t->why_not, why_not, sizeof(why_not));
 		return;
 	}
 	t->version = 2;
 	for (int i = 0; i < CONTROLLER_COUNT; i++)
-		t->dir_fd[i] = dir;
+		t->dir_fd[i] = i ? dup(fd) : fd;
 }
 
 void cgroup_tree_open(struct cgroup_tree *t)
 {
+	struct cgroup_facts facts;
 	char id[PROCID_SIZE];
 
 	*t = (struct cgroup_tree){ 0 };
 	for (int i = 0; i < CONTROLLER_COUNT; i++)
-		t->dir_fd[i] = t->parent_fd[i] = -1;
-	if (procid_self(id, sizeof(id))) {
+		t->dir_fd[i] = -1;
+	if (procid_self(id, sizeof(id)) || cgroup_facts_read(&facts)) {
 		snprintf(t->why_not, sizeof(t->why_not), "/proc cannot be read");
 		return;
 	}
-	snprintf(t->name, sizeof(t->name), PREFIX "%s", id);
-	open_version1(t);
+	snprintf(t->prefix, sizeof(t->prefix), PREFIX "%s", id);
+	open_version1(t, &facts);
 	if (t->version == 0)
-		open_version2(t);
+		open_version2(t, &facts);
+	cgroup_facts_free(&facts);
 }
 
 void cgroup_tree_close(struct cgroup_tree *t)
 {
 	for (int i = 0; i < CONTROLLER_COUNT; i++) {
-		if (t->parent_fd[i] >= 0) {
-			unlinkat(t->parent_fd[i], t->name, AT_REMOVEDIR);
-			close(t->parent_fd[i]);
-		}
-		if (t->dir_fd[i] >= 0 && (t->version == 1 || i == 0))
-			close(t->dir_fd[i]);
-		t->dir_fd[i] = t->parent_fd[i] = -1;
+		own_close(&t->dir_fd[i]);
+		t->dir_fd[i] = -1;
 	}
 	t->version = 0;
 }
@@ -180,9 +150,7 @@ uint32_t cgroup_tree_holds(const struct cgroup_tree *t)
 		bits |= LIMIT_BIT(LIMIT_PROCESSES);
 	if (t->dir_fd[CONTROLLER_CPUACCT] >= 0)
 		bits |= LIMIT_BIT(LIMIT_CPU_MS);
-	if (t->version == 1 ? t->dir_fd[CONTROLLER_CPU] >= 0 :
-			      t->version == 2 && faccessat(t->dir_fd[CONTROLLER_CPU],
-							 "cpu.max", F_OK, 0) == 0)
+	if (t->has_cpus)
 		bits |= LIMIT_BIT(LIMIT_CPUS_MILLI);
 	return bits;
 }
@@ -206,7 +174,7 @@ int cgroup_make(
 {
 	cgroup_forget(ret);
 	ret->tree = t;
-	snprintf(ret->name, sizeof(ret->name), "cell-%u", number);
+	snprintf(ret->name, sizeof(ret->name), "%s-%u", t->prefix, number);
 	for (int i = 0; i < CONTROLLER_COUNT; i++) {
 		if (t->dir_fd[i] < 0 || (t->version == 1 && i == CONTROLLER_CPU && !with_cpus))
 			continue;

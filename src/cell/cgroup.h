@@ -1,7 +1,7 @@
 /* cgroup: the kernel's limits and counters for a whole cell, over version 1 or version 2.
  *
- * A warden has one tree (a directory of its own in each hierarchy that it may write) and in it one
- * group per cell. Everything is reached through directory descriptors that were opened before the
+ * A warden makes its groups in the directory, of each hierarchy, in which it is itself (or, on
+ * version 2, may make some), one per cell, called hotcell-<who>-<number>. Everything is reached through directory descriptors that were opened before the
  * warden gave up its view of the host's files. */
 #ifndef HOTCELL_CELL_CGROUP_H
 #define HOTCELL_CELL_CGROUP_H
@@ -22,23 +22,24 @@ enum controller {
 };
 
 struct cgroup_tree {
-	int version;                      /* 0 = none is writable */
-	int parent_fd[CONTROLLER_COUNT];  /* where our directory stands; -1 = not to be had */
-	int dir_fd[CONTROLLER_COUNT];     /* our directory (version 2: the same for all) */
-	char name[128];                   /* of our directory: "hotcell-<procid>" */
-	char why_not[256];                /* for whoever asks what is missing */
+	int version;                  /* 0 = none is writable */
+	int dir_fd[CONTROLLER_COUNT]; /* where groups are made; -1 = not to be had */
+	bool has_cpus;
+	char prefix[128];             /* of our groups' names */
+	char why_not[256];            /* for whoever asks what is missing */
 };
 
 struct cgroup {
 	const struct cgroup_tree *tree;
 	int fd[CONTROLLER_COUNT];
-	char name[32];
+	char name[160];
 };
 
-/* Never fails: what cannot be had is -1 in dir_fd, and why_not says why. Also removes what dead
- * wardens left beside it. */
+/* Never fails: what cannot be had is -1 in dir_fd, and why_not says why. */
 void cgroup_tree_open(struct cgroup_tree *t);
 void cgroup_tree_close(struct cgroup_tree *t);
+/* Removes what dead wardens left. */
+void cgroup_tree_sweep(const struct cgroup_tree *t);
 
 /* The LIMIT_BITs that groups of this tree hold. */
 uint32_t cgroup_tree_holds(const struct cgroup_tree *t);

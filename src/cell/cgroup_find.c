@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { PROC_FILE_MAX = 1 << 20 };
+enum { PROC_FILE_MAX = 1 << 20, LINE_MAX_BYTES = 4096 };
 
 /* Does the comma-separated `list` have `word`? */
 static bool has_word(const char *list, const char *word)
@@ -26,17 +26,45 @@ static bool has_word(const char *list, const char *word)
 	return false;
 }
 
-/* Our path in the hierarchy of `controller` ("" = version 2), from /proc/self/cgroup. */
-static char *own_path(const char *controller)
+int cgroup_facts_read(struct cgroup_facts *f)
 {
-	auto_buf struct buf text = { 0 };
 	struct err ignored;
-	char *save;
 
-	if (fd_slurp(AT_FDCWD, "/proc/self/cgroup", PROC_FILE_MAX, &text, &ignored))
-		return NULL;
-	for (char *line = strtok_r(text.data, "\n", &save); line;
-		line = strtok_r(NULL, "\n", &save)) {
+	*f = (struct cgroup_facts){ 0 };
+	return fd_slurp(AT_FDCWD, "/proc/self/cgroup", PROC_FILE_MAX, &f->groups, &ignored) ||
+			       fd_slurp(AT_FDCWD, "/proc/self/mountinfo", PROC_FILE_MAX, &f->mounts,
+				       &ignored) ?
+		       -1 :
+		       0;
+}
+
+void cgroup_facts_free(struct cgroup_facts *f)
+{
+	buf_free(&f->groups);
+	buf_free(&f->mounts);
+}
+
+/* Copies the line at *at to `line` and moves on; false at the end. Longer lines are cut: none that
+ * matters here is. */
+static bool next_line(const char **at, char *line, size_t size)
+{
+	size_t len;
+
+	if (!*at || !**at)
+		return false;
+	len = strcspn(*at, "\n");
+	snprintf(line, size, "%.*s", (int)len, *at);
+	*at += len + ((*at)[len] == '\n');
+	return true;
+}
+
+/* Our path in the hierarchy of `controller` ("" = version 2). */
+static char *own_path(const struct cgroup_facts *f, const char *controller)
+{
+	const char *at = f->groups.data;
+	char line[LINE_MAX_BYTES];
+
+	while (next_line(&at, line, sizeof(line))) {
 		char *controllers = strchr(line, ':');
 		char *path = controllers ? strchr(controllers + 1, ':') : NULL;
 
@@ -51,24 +79,23 @@ static char *own_path(const char *controller)
 }
 
 /* Where the hierarchy is mounted: the mount point, and which of its directories is the top there. */
-static char *mount_point(const char *type, const char *controller, char **ret_root)
+static char *mount_point(
+	const struct cgroup_facts *f, const char *type, const char *controller, char **ret_root)
 {
-	auto_buf struct buf text = { 0 };
-	struct err ignored;
-	char *save;
+	const char *at = f->mounts.data;
+	char line[LINE_MAX_BYTES];
 
-	if (fd_slurp(AT_FDCWD, "/proc/self/mountinfo", PROC_FILE_MAX, &text, &ignored))
-		return NULL;
-	for (char *line = strtok_r(text.data, "\n", &save); line;
-		line = strtok_r(NULL, "\n", &save)) {
-		char root[512];
-		char point[512];
+	while (next_line(&at, line, sizeof(line))) {
+		char root[1024];
+		char point[1024];
 		char found_type[32];
-		char options[512];
+		char options[1024];
 		char *dash = strstr(line, " - ");
 
-		if (!dash || sscanf(line, "%*s %*s %*s %511s %511s", root, point) != 2 ||
-			sscanf(dash, " - %31s %*s %511s", found_type, options) != 2)
+		/* Most lines are of other file systems: look at the cheap part first. */
+		if (!dash || strncmp(dash + 3, "cgroup", 6) != 0 ||
+			sscanf(dash, " - %31s %*s %1023s", found_type, options) != 2 ||
+			sscanf(line, "%*s %*s %*s %1023s %1023s", root, point) != 2)
 			continue;
 		if (strcmp(found_type, type) != 0 || (*controller && !has_word(options, controller)))
 			continue;
@@ -78,11 +105,12 @@ static char *mount_point(const char *type, const char *controller, char **ret_ro
 	return NULL;
 }
 
-static char *own_dir_path(const char *type, const char *controller, char **ret_mount)
+static char *own_dir_path(
+	const struct cgroup_facts *f, const char *type, const char *controller, char **ret_mount)
 {
 	auto_free char *root = NULL;
-	auto_free char *path = own_path(controller);
-	char *point = path ? mount_point(type, controller, &root) : NULL;
+	auto_free char *path = own_path(f, controller);
+	char *point = path ? mount_point(f, type, controller, &root) : NULL;
 	const char *below = path;
 	size_t len;
 
@@ -97,15 +125,15 @@ static char *own_dir_path(const char *type, const char *controller, char **ret_m
 	return xasprintf("%s%s", point, strcmp(below, "/") == 0 ? "" : below);
 }
 
-int cgroup1_own_dir(const char *controller)
+int cgroup1_own_dir(const struct cgroup_facts *f, const char *controller)
 {
 	auto_free char *mount = NULL;
-	auto_free char *path = own_dir_path("cgroup", controller, &mount);
+	auto_free char *path = own_dir_path(f, "cgroup", controller, &mount);
 
 	return path ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 }
 
-static bool has_controllers(int dir_fd, const char *file)
+static bool has_controller(int dir_fd, const char *file, const char *name)
 {
 	char text[512];
 
@@ -114,7 +142,12 @@ static bool has_controllers(int dir_fd, const char *file)
 	for (char *at = text; *at; at++)
 		if (*at == ' ')
 			*at = ',';
-	return has_word(text, "memory") && has_word(text, "pids");
+	return has_word(text, name);
+}
+
+static bool has_controllers(int dir_fd, const char *file)
+{
+	return has_controller(dir_fd, file, "memory") && has_controller(dir_fd, file, "pids");
 }
 
 /* Only we and our parent (the engine that started us) are in it. */
@@ -175,10 +208,11 @@ static bool try_dir(const char *path, bool is_top, int *ret_fd)
 	return true;
 }
 
-int cgroup2_usable_dir(char *why_not, size_t size)
+int cgroup2_usable_dir(
+	const struct cgroup_facts *f, bool *ret_has_cpu, char *why_not, size_t size)
 {
 	auto_free char *mount = NULL;
-	auto_free char *path = own_dir_path("cgroup2", "", &mount);
+	auto_free char *path = own_dir_path(f, "cgroup2", "", &mount);
 	int fd = -1;
 
 	if (!path) {
@@ -188,8 +222,10 @@ int cgroup2_usable_dir(char *why_not, size_t size)
 	for (;;) {
 		char *slash;
 
-		if (try_dir(path, strlen(path) <= strlen(mount), &fd))
+		if (try_dir(path, strlen(path) <= strlen(mount), &fd)) {
+			*ret_has_cpu = has_controller(fd, "cgroup.subtree_control", "cpu");
 			return fd;
+		}
 		slash = strrchr(path, '/');
 		if (!slash || strlen(path) <= strlen(mount))
 			break;

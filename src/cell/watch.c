@@ -47,13 +47,21 @@ static uint64_t pss_bytes(int proc_fd, pid_t pid)
 {
 	char path[64];
 	char text[2048];
+	unsigned long long pages;
 	char *at;
 
 	snprintf(path, sizeof(path), "%ld/smaps_rollup", (long)pid);
-	if (fd_read_text(proc_fd, path, text, sizeof(text)))
+	if (fd_read_text(proc_fd, path, text, sizeof(text)) == 0) {
+		at = strstr(text, "\nPss:");
+		return at ? strtoull(at + 5, NULL, 10) * 1024 : 0;
+	}
+	/* Not ours to read (a program that nobody may read makes its memory so): all of its pages
+	 * then, shared or not. Hiding does not make a process smaller. */
+	snprintf(path, sizeof(path), "%ld/statm", (long)pid);
+	if (fd_read_text(proc_fd, path, text, sizeof(text)) ||
+		sscanf(text, "%*u %llu", &pages) != 1)
 		return 0;
-	at = strstr(text, "\nPss:");
-	return at ? strtoull(at + 5, NULL, 10) * 1024 : 0;
+	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 static size_t list(int proc_fd, struct process *all)
@@ -87,16 +95,8 @@ static void sum(int proc_fd, const struct process *all, size_t count, struct wat
 		ret->processes--;
 }
 
+/* One warden looks at one cell at a time. */
 static struct process table[PROCESSES_MAX];
-
-void watch_namespace(int proc_fd, struct watch_sum *ret)
-{
-	size_t count = list(proc_fd, table);
-
-	for (size_t i = 0; i < count; i++)
-		table[i].chosen = true;
-	sum(proc_fd, table, count, ret);
-}
 
 void watch_descendants(pid_t keeper, struct watch_sum *ret)
 {

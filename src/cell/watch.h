@@ -13,8 +13,6 @@ struct watch_sum {
 	uint64_t processes;    /* the keeper not counted */
 };
 
-/* All processes that `proc_fd` (a /proc of the cell's own pid namespace) shows. */
-void watch_namespace(int proc_fd, struct watch_sum *ret);
 /* `keeper` and its descendants, in our own /proc. */
 void watch_descendants(pid_t keeper, struct watch_sum *ret);
 

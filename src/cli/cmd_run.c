@@ -160,6 +160,7 @@ static int run(struct run_options *o)
 	struct hotcell_options options = {
 		.language_dirs = o->language_dirs,
 		.allow_host_network = o->request.network == HOTCELL_NETWORK_HOST,
+		.once = 1,
 		.on_problem = complain_of_language,
 	};
 	struct show show = { .options = o };

@@ -130,6 +130,7 @@ int hotcell_open(
 		h->links[kind].socket_fd = h->links[kind].pid_fd = -1;
 	}
 	h->allow_host_network = o->allow_host_network;
+	h->once = o->once;
 	h->warden_path = o->warden_path ? xstrdup(o->warden_path) : find_warden();
 	h->share_dir = o->share_dir ? realpath(o->share_dir, NULL) : find_share();
 	h->epoll_fd = epoll_create1(EPOLL_CLOEXEC);

@@ -58,6 +58,7 @@ struct hotcell {
 	char *share_dir;
 	char *drivers_dir;
 	bool allow_host_network;
+	bool once;
 	struct link links[ISOLATION_VM + 1]; /* by kind */
 	struct hotcell_cell *cells;
 	uint32_t next_cell;

@@ -180,7 +180,7 @@ static void on_event(struct hotcell *h, struct source *source, uint32_t events)
 
 int link_start(struct hotcell *h, struct link *link, bool check, struct err *e)
 {
-	const char *argv[12];
+	const char *argv[16];
 	size_t argc = 0;
 	int ends[2];
 	struct birth birth;
@@ -200,6 +200,8 @@ int link_start(struct hotcell *h, struct link *link, bool check, struct err *e)
 	}
 	if (h->allow_host_network)
 		argv[argc++] = "--host-network";
+	if (h->once)
+		argv[argc++] = "--once";
 	if (check)
 		argv[argc++] = "--check";
 	argv[argc] = NULL;

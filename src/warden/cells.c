@@ -4,9 +4,7 @@
 #include "base/own.h"
 #include "cell/watch.h"
 
-#include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <sys/syscall.h>
 
 enum {
@@ -46,21 +44,9 @@ void cell_read_usage(struct cell *cell, struct usage *ret)
 		ret->cpu_us = cell->watched.cpu_us;
 }
 
-static void watch(struct cell *cell, const struct isolation *isolation, struct watch_sum *sum)
+static void watch(struct cell *cell, struct watch_sum *sum)
 {
-	if (isolation->kind == ISOLATION_PROCESS) {
-		watch_descendants(cell->pid, sum);
-	} else {
-		if (cell->proc_fd < 0) {
-			char path[64];
-
-			snprintf(path, sizeof(path), "/proc/%ld/root/proc", (long)cell->pid);
-			cell->proc_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		}
-		*sum = (struct watch_sum){ 0 };
-		if (cell->proc_fd >= 0)
-			watch_namespace(cell->proc_fd, sum);
-	}
+	watch_descendants(cell->pid, sum);
 	if (sum->memory_bytes > cell->watched.peak_memory_bytes)
 		cell->watched.peak_memory_bytes = sum->memory_bytes;
 	if (sum->processes > cell->watched.peak_processes)
@@ -93,7 +79,7 @@ void cell_plan_look(struct cell *cell, int64_t now_us)
 		cell->look_at_us = now_us + SOFT_INTERVAL_US;
 }
 
-enum order cell_look(struct cell *cell, const struct isolation *isolation, int64_t now_us)
+enum order cell_look(struct cell *cell, int64_t now_us)
 {
 	uint64_t cpu_limit_us = cell->limits.at[LIMIT_CPU_MS] * 1000;
 	uint64_t memory_limit = cell->limits.at[LIMIT_MEMORY_BYTES];
@@ -102,7 +88,7 @@ enum order cell_look(struct cell *cell, const struct isolation *isolation, int64
 	uint64_t used_us;
 
 	if (cell->soft)
-		watch(cell, isolation, &sum);
+		watch(cell, &sum);
 	cell_read_usage(cell, &usage);
 	used_us = usage.cpu_us > cell->cpu_base_us ? usage.cpu_us - cell->cpu_base_us : 0;
 	if ((cell->soft & LIMIT_BIT(LIMIT_MEMORY_BYTES)) && memory_limit &&

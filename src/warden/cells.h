@@ -3,10 +3,10 @@
 #define HOTCELL_WARDEN_CELLS_H
 
 #include "cell/cgroup.h"
-#include "cell/isolation.h"
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct cell {
 	struct cell *next;
@@ -15,7 +15,6 @@ struct cell {
 	int pid_fd;
 	int lifeline_fd; /* write end: orders; closing it ends the cell */
 	int report_fd;   /* read end: why building failed */
-	int proc_fd;     /* the cell's /proc, if it must be watched; else -1 */
 	struct cgroup cgroup;
 	uid_t uid;
 	struct limits limits;
@@ -34,7 +33,7 @@ void cells_take_out(struct cell **list, struct cell *cell);
 void cell_read_usage(struct cell *cell, struct usage *ret);
 /* Looks at limits that the kernel does not hold by itself. Returns the order that is due, if any,
  * and sets look_at_us. */
-enum order cell_look(struct cell *cell, const struct isolation *isolation, int64_t now_us);
+enum order cell_look(struct cell *cell, int64_t now_us);
 /* When to look first. */
 void cell_plan_look(struct cell *cell, int64_t now_us);
 void cell_give_order(struct cell *cell, enum order order, int64_t now_us);

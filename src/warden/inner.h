@@ -27,6 +27,7 @@ struct warden {
 	int epoll_fd;
 	bool sealed;
 	bool engine_gone;
+	bool swept; /* what dead wardens left is removed */
 	struct cell *cells;
 	struct pending *pending;
 	/* Groups of cells that are gone, whose directories were still busy. */
@@ -37,7 +38,7 @@ struct warden {
 	struct cgroup spare;
 	bool spare_ready;
 	uint32_t next_group;
-	int64_t get_ahead_at_us; /* 0 = all is ready */
+	bool get_ahead; /* the next cell's things are to be made when there is time */
 	struct frame_out out;
 };
 
@@ -51,6 +52,8 @@ void make_next(struct warden *w);
 /* The cell is no more: answers the engine and undoes all that it had. */
 void make_undo(struct warden *w, struct cell *cell);
 void make_retry_leftovers(struct warden *w);
+/* Removes what dead wardens left, once, when nobody waits for it. */
+void make_sweep(struct warden *w);
 void make_get_ahead(struct warden *w);
 void make_drop_spare(struct warden *w);
 

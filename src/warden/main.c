@@ -11,7 +11,7 @@
 static int usage(void)
 {
 	fputs("usage: hotcell-warden --isolation NAME --socket FD [--drivers DIR] [--host-network] "
-	      "[--check]\n"
+	      "[--once] [--check]\n"
 	      "       hotcell-warden --explain\n"
 	      "This program is started by hotcell.\n",
 		stderr);
@@ -51,6 +51,10 @@ int main(int argc, char **argv)
 			return explain();
 		if (strcmp(argv[i], "--host-network") == 0) {
 			options.host_network = true;
+			continue;
+		}
+		if (strcmp(argv[i], "--once") == 0) {
+			options.once = true;
 			continue;
 		}
 		if (strcmp(argv[i], "--check") == 0) {

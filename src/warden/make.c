@@ -146,7 +146,6 @@ static void release(struct warden *w, struct cell *cell)
 {
 	own_close(&cell->lifeline_fd);
 	own_close(&cell->report_fd);
-	own_close(&cell->proc_fd);
 	own_close(&cell->pid_fd);
 	if (cell->uid != (uid_t)-1)
 		uids_give_back(&w->uids, cell->uid);
@@ -194,7 +193,7 @@ void make_next(struct warden *w)
 	cell->id = p->id;
 	cell->uid = (uid_t)-1;
 	cell->limits = p->spec.limits;
-	cell->pid_fd = cell->lifeline_fd = cell->report_fd = cell->proc_fd = -1;
+	cell->pid_fd = cell->lifeline_fd = cell->report_fd = -1;
 	cgroup_forget(&cell->cgroup);
 	if (build(w, p, cell, &m, &e)) {
 		tell_failure(w, p->id, &e);
@@ -254,15 +253,23 @@ void make_retry_leftovers(struct warden *w)
 	w->retry_at_us = kept ? clock_now_us() + REMOVE_RETRY_US : 0;
 }
 
+void make_sweep(struct warden *w)
+{
+	if (!w->swept)
+		cgroup_tree_sweep(&w->tree);
+	w->swept = true;
+}
+
 /* ---- getting ahead ---- */
 
 void make_get_ahead(struct warden *w)
 {
 	struct err ignored;
 
-	w->get_ahead_at_us = 0;
-	if (w->unusable.kind != ERR_NONE || !w->sealed)
+	w->get_ahead = false;
+	if (w->unusable.kind != ERR_NONE || !w->sealed || w->options->once)
 		return;
+	make_sweep(w);
 	w->options->isolation->get_ahead(w->state);
 	if (!w->spare_ready && w->tree.version)
 		w->spare_ready = cgroup_make(&w->tree, w->next_group++, false, &w->spare,

@@ -22,7 +22,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
-enum { EVENTS_MAX = 64, QUIET_US = 3000 };
+enum { EVENTS_MAX = 64 };
 
 /* One warden per process; its frame buffers are too large for a stack. */
 static struct warden the_warden;
@@ -157,7 +157,6 @@ static void answer_kill(struct warden *w, struct frame_in *in)
 	cell = cells_find(w->cells, m.cell);
 	if (cell)
 		cell_kill(cell);
-	w->get_ahead_at_us = clock_now_us() + QUIET_US;
 }
 
 static void answer_check(struct warden *w)
@@ -235,7 +234,7 @@ static void look_at_cells(struct warden *w)
 			cell->kill_at_us = 0;
 			cell_kill(cell);
 		} else if (cell->look_at_us && now >= cell->look_at_us) {
-			enum order order = cell_look(cell, w->options->isolation, now);
+			enum order order = cell_look(cell, now);
 
 			if (order != ORDER_NONE) {
 				cell->look_at_us = 0;
@@ -245,8 +244,6 @@ static void look_at_cells(struct warden *w)
 	}
 	if (w->retry_at_us && now >= w->retry_at_us)
 		make_retry_leftovers(w);
-	if (w->get_ahead_at_us && now >= w->get_ahead_at_us)
-		make_get_ahead(w);
 }
 
 static void sooner(int64_t *due, int64_t at)
@@ -259,10 +256,9 @@ static int patience_ms(const struct warden *w)
 {
 	int64_t due = 0;
 
-	if (w->pending)
+	if (w->pending || w->get_ahead)
 		return 0;
 	sooner(&due, w->retry_at_us);
-	sooner(&due, w->get_ahead_at_us);
 	for (const struct cell *cell = w->cells; cell; cell = cell->next) {
 		sooner(&due, cell->look_at_us);
 		sooner(&due, cell->kill_at_us);
@@ -283,9 +279,13 @@ static void step(struct warden *w)
 		if (!events[i].data.ptr)
 			on_engine(w);
 	look_at_cells(w);
+	if (count == 0 && w->get_ahead)
+		make_get_ahead(w);
 	if (w->pending && !w->engine_gone) {
 		make_next(w);
-		w->get_ahead_at_us = clock_now_us() + QUIET_US;
+		/* The child builds on another processor meanwhile: due as soon as nobody asks for
+		 * anything else. */
+		w->get_ahead = true;
 	}
 }
 
@@ -330,6 +330,7 @@ static void finish(struct warden *w)
 	while (w->cells)
 		make_undo(w, w->cells);
 	make_drop_spare(w);
+	make_sweep(w);
 	for (int tries = 0; w->leftovers_count && tries < 200; tries++) {
 		make_retry_leftovers(w);
 		if (w->leftovers_count)

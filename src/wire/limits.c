@@ -44,6 +44,8 @@ const char *limit_show(enum limit_unit unit, uint64_t value, char *text, unsigne
 	case UNIT_MS:
 		if (value % 1000)
 			snprintf(text, size, "%llums", (unsigned long long)value);
+		else if (value && value % 3600000 == 0)
+			snprintf(text, size, "%lluh", (unsigned long long)value / 3600000);
 		else
 			snprintf(text, size, "%llus", (unsigned long long)value / 1000);
 		break;

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -153,24 +154,44 @@ static int show(struct template *t, const struct row *row, const char *target, s
 
 static int copy(struct template *t, const struct row *row, const char *target, struct err *e)
 {
-	auto_close int fd = path_open_in_root(t->host_fd, row->path, O_RDONLY | O_NONBLOCK);
-	auto_buf struct buf data = { 0 };
-	char self[64];
+	auto_close int from = path_open_in_root(t->host_fd, row->path, O_RDONLY | O_NONBLOCK);
+	auto_close int to = -1;
+	struct stat status;
 
-	if (fd < 0)
+	if (from < 0)
 		return 0;
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
-	if (fd_slurp(AT_FDCWD, self, COPY_MAX, &data, e))
-		return err_wrap(e, "copy '%s'", row->path);
-	return write_file(target, data.data, data.len, e);
+	to = open(target, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+	if (to < 0 || fstat(from, &status))
+		return err_sys(e, "copy '%s'", row->path);
+	if (!S_ISREG(status.st_mode) || status.st_size > COPY_MAX)
+		return 0;
+	while (status.st_size > 0) {
+		ssize_t n = sendfile(to, from, NULL, (size_t)status.st_size);
+
+		if (n < 0)
+			return err_sys(e, "copy '%s'", row->path);
+		if (n == 0)
+			break;
+		status.st_size -= n;
+	}
+	return 0;
 }
 
-static int make_row(struct template *t, const struct row *row, struct err *e)
+static bool same_parent(const struct row *row, const struct row *previous)
+{
+	size_t len = (size_t)(path_base(row->path) - row->path);
+
+	return previous && strncmp(row->path, previous->path, len) == 0 &&
+	       (size_t)(path_base(previous->path) - previous->path) == len;
+}
+
+static int make_row(
+	struct template *t, const struct row *row, const struct row *previous, struct err *e)
 {
 	char target[512];
 
 	in_cell(target, sizeof(target), row->path);
-	if (make_parents(row->path, e))
+	if (!same_parent(row, previous) && make_parents(row->path, e))
 		return -1;
 	switch (row->kind) {
 	case SHOW:
@@ -255,7 +276,7 @@ int template_build(struct template *t, const char *drivers, struct err *e)
 	if (mnt_tmpfs(CELL_ROOT, "mode=0755,size=32M,nr_inodes=4k", MNT_NODEV_FLAG, e))
 		return -1;
 	for (size_t i = 0; i < COUNT(rows); i++)
-		if (make_row(t, &rows[i], e))
+		if (make_row(t, &rows[i], i ? &rows[i - 1] : NULL, e))
 			return -1;
 	return drivers ? show_drivers(t, drivers, e) : 0;
 }

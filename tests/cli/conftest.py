@@ -1,0 +1,76 @@
+"""Fixtures of the command line's tests. `hotcell` is the one that nearly all of them use."""
+import shutil
+import sys
+
+import pytest
+
+sys.dont_write_bytecode = True
+
+import harness  # noqa: E402 (pytest puts this directory on the path)
+
+
+def pytest_configure(config):
+    config.addinivalue_line(
+        "markers", "needs_root(why): cannot run as an ordinary user, for the reason given")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Without root there is no other user to become and no cgroup to look into. What is left out
+    for that is named, with the reason, on every such run."""
+    if harness.IS_ROOT:
+        return
+    left_out = [item for item in items if item.get_closest_marker("needs_root")]
+    for item in left_out:
+        why = item.get_closest_marker("needs_root").args[0]
+        print(f"left out, not root: {item.nodeid}: {why}", file=sys.stderr)
+    items[:] = [item for item in items if item not in left_out]
+    config.hook.pytest_deselected(items=left_out)
+
+
+@pytest.fixture(scope="session")
+def public():
+    """A directory that everybody can reach, removed at the end."""
+    path = harness.public_dir()
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def hotcell(tmp_path_factory):
+    """hotcell as whoever runs the tests, with an empty home of its own."""
+    assert harness.HOTCELL.exists(), f"{harness.HOTCELL} is not built (make build)"
+    return harness.Hotcell(harness.HOTCELL, tmp_path_factory.mktemp("home"))
+
+
+@pytest.fixture(scope="session")
+def nobody(public):
+    """hotcell as the user nobody, who can write to no home. Only for tests that need root."""
+    (public / "nobody").mkdir()
+    program = harness.copy_programs(public / "nobody")
+    return harness.Hotcell(program, "/nonexistent", harness.NOBODY)
+
+
+@pytest.fixture(params=["root", "nobody"] if harness.IS_ROOT else [harness.user_name()])
+def anyone(request, hotcell):
+    """The claim holds for root and for an ordinary user alike."""
+    return request.getfixturevalue("nobody") if request.param == "nobody" else hotcell
+
+
+@pytest.fixture(params=["container", "process"])
+def isolation(request):
+    return request.param
+
+
+@pytest.fixture
+def private(request, public):
+    """A hotcell of this test alone: its processes can be told from all others by their program."""
+    where = public / f"private-{harness.token()}"
+    where.mkdir()
+    copy = harness.Hotcell(harness.copy_programs(where), where / "home")
+    copy.home.mkdir(mode=0o777)
+    copy.where = where
+    yield copy
+    left = harness.pids_below(where)
+    for pid in left:
+        harness.kill(pid)
+    shutil.rmtree(where, ignore_errors=True)

@@ -1,0 +1,271 @@
+"""What the tests of the command line share: how hotcell is started, and how to see what it left.
+
+    tests            start        hotcell, as the user who runs the tests
+    tests as root    start also   hotcell as nobody, from a copy that nobody can reach
+"""
+import json
+import os
+import pwd
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import uuid
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+HOTCELL = Path(os.environ.get("HOTCELL", ROOT / "build" / "hotcell")).resolve()
+IS_ROOT = os.geteuid() == 0
+NOBODY = 65534
+CELL_UIDS = range(0x70000000, 0x7FFFFFFF)
+
+# Nothing is measured by this: it only turns a hang into a failure.
+PATIENCE_S = 120
+
+SANITIZER = re.compile(rb"AddressSanitizer|LeakSanitizer|UndefinedBehavior|runtime error: ")
+
+
+class Result:
+    """How a hotcell ended. `out` and `err` are text, `raw_out` and `raw_err` the bytes."""
+
+    def __init__(self, code, raw_out, raw_err):
+        self.code = code
+        self.raw_out = raw_out or b""
+        self.raw_err = raw_err or b""
+        self.out = self.raw_out.decode(errors="backslashreplace")
+        self.err = self.raw_err.decode(errors="backslashreplace")
+        found = SANITIZER.search(self.raw_err)
+        # A program may print such words too, but ours do not.
+        assert not found, f"a sanitizer spoke up:\n{self.err}"
+
+    def __repr__(self):
+        return f"<exit {self.code}\nstdout: {self.out[-2000:]}\nstderr: {self.err[-2000:]}>"
+
+
+class Hotcell:
+    """A hotcell of one user, with an environment of its own.
+
+        hotcell("languages")                       -> Result
+        hotcell.run("-l", "sh", "-c", "exit 3")    -> Result
+        hotcell.json("-l", "sh", "-c", "exit 3")   -> dict, what --json printed
+        hotcell.start("run", ...)                  -> subprocess.Popen with pipes
+    """
+
+    def __init__(self, program, home, user=None):
+        self.program = Path(program)
+        self.home = Path(home)
+        self.user = user
+        self.env = {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "HOME": str(home),
+            "LANG": "C.UTF-8",
+        }
+        for name in os.environ:
+            if name.endswith("SAN_OPTIONS"):
+                self.env[name] = os.environ[name]
+
+    def _as_user(self):
+        if self.user is None:
+            return {}
+        return {"user": self.user, "group": self.user, "extra_groups": []}
+
+    def command(self, *args):
+        return [str(self.program), *(str(arg) for arg in args)]
+
+    def start(self, *args, env=None, wrapper=(), **options):
+        options.setdefault("stdin", subprocess.DEVNULL)
+        options.setdefault("stdout", subprocess.PIPE)
+        options.setdefault("stderr", subprocess.PIPE)
+        options.setdefault("cwd", "/")
+        return subprocess.Popen(
+            [*wrapper, *self.command(*args)],
+            env=self.env if env is None else env,
+            **self._as_user(),
+            **options,
+        )
+
+    def __call__(self, *args, input=None, **options):
+        if input is not None:
+            options["stdin"] = subprocess.PIPE
+        process = self.start(*args, **options)
+        try:
+            out, err = process.communicate(input, timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            out, err = process.communicate()
+            raise AssertionError(f"hotcell hangs: {args}\n{out[-2000:]}\n{err[-2000:]}") from None
+        return Result(process.returncode, out, err)
+
+    def run(self, *args, **options):
+        return self("run", *args, **options)
+
+    def json(self, *args, **options):
+        """The object that --json prints. That hotcell itself failed is a failure here."""
+        result = self.run("--json", *args, **options)
+        assert result.out, result
+        return json.loads(result.out)
+
+    def languages(self):
+        return {row["id"]: row for row in json.loads(self("languages", "--json").out)}
+
+
+# ---- copies that everybody can reach ----
+
+
+def public_dir(prefix="hotcell-test-"):
+    """A directory that other users may enter: pytest's own are private."""
+    path = Path(tempfile.mkdtemp(prefix=prefix, dir="/var/tmp"))
+    path.chmod(0o755)
+    return path
+
+
+def copy_programs(to):
+    """The build tree's programs and what they need beside them. Returns the hotcell."""
+    (to / "bin").mkdir()
+    for name in ("hotcell", "hotcell-warden"):
+        shutil.copy(HOTCELL.with_name(name), to / "bin" / name)
+    for name in ("languages", "drivers"):
+        shutil.copytree(ROOT / name, to / "share" / "hotcell" / name)
+    subprocess.run(["chmod", "-R", "a+rX", str(to)], check=True)
+    return to / "bin" / "hotcell"
+
+
+# ---- what is left ----
+
+
+def token():
+    """A word that no other process has on its command line."""
+    return f"token-{uuid.uuid4().hex}"
+
+
+def pids():
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def pids_with(word):
+    """Processes that have `word` on their command line."""
+    found = []
+    for pid in pids():
+        try:
+            if word.encode() in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(pid)
+        except OSError:
+            pass
+    return found
+
+
+def pids_below(directory):
+    """Processes whose program is in `directory`, wardens and keepers included."""
+    found = []
+    for pid in pids():
+        try:
+            if os.readlink(f"/proc/{pid}/exe").startswith(f"{directory}/"):
+                found.append(pid)
+        except OSError:
+            pass
+    return found
+
+
+def wait_until(condition, what):
+    """Polls; only a hang guard has a time."""
+    until = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < until, f"it never came true that {what}"
+        time.sleep(0.005)
+
+
+def program_pid(word, ends_with=None):
+    """The pid of the program in a cell that was given `word` by --arg; waits for it.
+
+    `word` is also on hotcell's own command line, and on that of nothing else."""
+    found = []
+
+    def look():
+        found[:] = [
+            pid for pid in pids_with(word)
+            if not os.path.basename(_exe(pid)).startswith("hotcell")
+        ]
+        return found
+
+    wait_until(look, "the program runs")
+    return found[0]
+
+
+def _exe(pid):
+    try:
+        return os.readlink(f"/proc/{pid}/exe")
+    except OSError:
+        return ""
+
+
+def cgroup_mounts():
+    """{controller: (mount point, root of the mount)}; version 2 has the controller ''."""
+    mounts = {}
+    for line in Path("/proc/self/mountinfo").read_text().splitlines():
+        left, right = line.split(" - ")
+        kind, _, options = right.split(" ", 2)
+        root, point = left.split()[3:5]
+        if kind == "cgroup":
+            for option in options.split(","):
+                mounts.setdefault(option, (point, root))
+        elif kind == "cgroup2":
+            mounts.setdefault("", (point, root))
+    return mounts
+
+
+def cgroups_of(pid):
+    """{controller: directory} of a process."""
+    mounts = cgroup_mounts()
+    found = {}
+    for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        for controller in controllers.split(","):
+            if controller in mounts:
+                point, root = mounts[controller]
+                found[controller] = Path(point) / os.path.relpath(path, root)
+    return found
+
+
+def is_dead(name):
+    """Whether the warden that `hotcell-<pid namespace>-<pid>-<start time>` names is no more."""
+    match = re.match(r"hotcell-(\d+)-(\d+)-(\d+)", name)
+    if not match or int(match[1]) != os.stat("/proc/self/ns/pid").st_ino:
+        return False
+    try:
+        stat = Path(f"/proc/{match[2]}/stat").read_text()
+    except OSError:
+        return True
+    return stat.rsplit(")", 1)[1].split()[19] != match[3]
+
+
+def orphaned_cgroups():
+    """Directories of dead wardens in the cgroups that we are in, and above."""
+    found = set()
+    for directory in set(cgroups_of(os.getpid()).values()):
+        for place in (directory, *directory.parents):
+            if place == Path("/sys/fs/cgroup") or not str(place).startswith("/sys/fs/cgroup"):
+                break
+            found |= {path for path in place.glob("hotcell-*") if is_dead(path.name)}
+    return found
+
+
+def orphaned_directories():
+    """Directories of dead process cells."""
+    return {path for path in Path("/tmp").glob("hotcell-*") if is_dead(path.name)}
+
+
+def mounts():
+    return set(Path("/proc/self/mountinfo").read_text().splitlines())
+
+
+def kill(pid, how=signal.SIGKILL):
+    try:
+        os.kill(pid, how)
+    except ProcessLookupError:
+        pass
+
+
+def user_name():
+    return pwd.getpwuid(os.geteuid()).pw_name

@@ -1,0 +1,4 @@
+int main()
+{
+	return no_such_thing;
+}

@@ -1,0 +1,5 @@
+class Broken {
+	public static void main(String[] args) {
+		no_such_thing();
+	}
+}

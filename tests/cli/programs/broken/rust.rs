@@ -1,0 +1,3 @@
+fn main() {
+    no_such_thing();
+}

@@ -1,0 +1,7 @@
+cat("hello\n")
+cat("stdin:", readLines(file("stdin"), n = 1), "\n", sep = c(" ", "", ""))
+for (arg in commandArgs(trailingOnly = TRUE)) cat("arg: ", arg, "\n", sep = "")
+cat("file: ", readLines("data/input.txt"), "\n", sep = "")
+writeLines("written", "result.txt")
+message("to stderr")
+quit(status = 3)

@@ -1,0 +1,2 @@
+print "before\n";
+die "went wrong\n";

@@ -1,0 +1,3 @@
+select 'before';
+select * from "went wrong";
+select 'after';

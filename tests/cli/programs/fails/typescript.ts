@@ -1,0 +1,3 @@
+const text: string = "before";
+console.log(text);
+throw new Error("went wrong");
