@@ -148,6 +148,7 @@ struct hotcell_file {
 	char *path; /* relative to the workspace; may not be UTF-8 */
 	const char *kind; /* "file", "directory", "symlink", "other" */
 	uint64_t size_bytes;
+	int error; /* errno: it could not be copied to output_dir */
 };
 
 struct hotcell_compile {

@@ -19,6 +19,9 @@ static int start_time(long pid, unsigned long long *ret)
 	if (fd_read_text(AT_FDCWD, path, text, sizeof(text)))
 		return -1;
 	at = strrchr(text, ')');
+	/* A zombie is dead: who should reap it may never do so. */
+	if (!at || strlen(at) < 3 || at[2] == 'Z' || at[2] == 'X')
+		return -1;
 	/* Field 22; the one behind the parenthesis is field 3. */
 	for (int field = 2; at && field < 22; field++)
 		at = strchr(at + 1, ' ');

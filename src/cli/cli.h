@@ -16,6 +16,9 @@ int cmd_doctor(int argc, char **argv);
 /* Prints "hotcell: text" to stderr and returns EXIT_HOTCELL. */
 int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* All that was printed has been taken: 0, or -1 with the reason on stderr. */
+int stdout_finish(void);
+
 /* For hotcell_options.on_problem: prints it. */
 void complain_of_language(void *context, const char *text);
 

@@ -126,5 +126,7 @@ int cmd_doctor(int argc, char **argv)
 	else
 		puts(d.whole ? "\nContainer isolation is whole." :
 			       "\nContainer isolation is NOT whole: see above.");
+	if (stdout_finish())
+		return EXIT_HOTCELL;
 	return d.whole ? 0 : 1;
 }

@@ -86,6 +86,8 @@ int cmd_languages(int argc, char **argv)
 			status = print_json(all, count) ? EXIT_HOTCELL : 0;
 		else
 			print_table(all, count);
+		if (stdout_finish())
+			status = EXIT_HOTCELL;
 		hotcell_languages_free(all, count);
 	}
 	hotcell_close(h);

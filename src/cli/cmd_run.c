@@ -2,22 +2,60 @@
 #include "cli/json.h"
 #include "cli/options.h"
 
-#include "base/fd.h"
 #include "base/own.h"
 #include "base/path.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 
+enum { CODE_PIECE = 65536, CODE_MAX = 256 << 20 };
+
+/* What of a program's output goes where, and what may go wrong with it. */
 struct show {
 	const struct run_options *options;
 	uint64_t shown[2];
-	bool broken; /* nobody reads our output any more */
+	int signal_fd;
+	bool interrupted;
+	int error; /* errno of a write: nobody takes our output any more */
 };
+
+/* Waits until `fd` takes a small piece, or a signal comes: a reader that does not read must not
+ * make us deaf. */
+static void wait_for_room(struct show *s, int fd)
+{
+	struct pollfd fds[2] = {
+		{ .fd = fd, .events = POLLOUT },
+		{ .fd = s->signal_fd, .events = POLLIN },
+	};
+
+	if (poll(fds, 2, -1) > 0 && fds[1].revents)
+		s->interrupted = true;
+}
+
+static void show(struct show *s, int fd, const char *data, size_t len)
+{
+	while (len && !s->interrupted && !s->error) {
+		ssize_t n;
+
+		wait_for_room(s, fd);
+		if (s->interrupted)
+			return;
+		/* A pipe that has room has it for this much. */
+		n = write(fd, data, len < PIPE_BUF ? len : PIPE_BUF);
+		if (n < 0 && errno != EAGAIN && errno != EINTR)
+			s->error = errno;
+		if (n > 0) {
+			data += n;
+			len -= (size_t)n;
+		}
+	}
+}
 
 static void on_output(void *context, enum hotcell_stream stream, int compiling, const char *data,
 	size_t len)
@@ -30,17 +68,25 @@ static void on_output(void *context, enum hotcell_stream stream, int compiling, 
 	if (len > room)
 		len = (size_t)room;
 	s->shown[is_err] += len;
-	if (len && fd_write_all(is_err ? STDERR_FILENO : STDOUT_FILENO, data, len) && errno == EPIPE)
-		s->broken = true;
+	show(s, is_err ? STDERR_FILENO : STDOUT_FILENO, data, len);
 }
 
 static int read_code(struct run_options *o)
 {
-	struct err e;
+	ssize_t n;
 
-	if (fd_slurp(AT_FDCWD, "/dev/stdin", 256 << 20, &o->code, &e))
-		return complain("standard input: %s", e.text);
-	o->request.code = o->code.data ? o->code.data : "";
+	do {
+		n = read(STDIN_FILENO, buf_reserve(&o->code, CODE_PIECE), CODE_PIECE);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return complain("standard input: %s", strerror(errno));
+		o->code.len += (size_t)n;
+		if (o->code.len > CODE_MAX)
+			return complain("standard input: more than %d MiB of code", CODE_MAX >> 20);
+	} while (n);
+	buf_add(&o->code, "", 0);
+	o->request.code = o->code.data;
 	o->request.code_len = o->code.len;
 	return 0;
 }
@@ -58,6 +104,8 @@ static void add_code_file(struct run_options *o)
 
 static int open_stdin(struct run_options *o)
 {
+	struct stat status;
+
 	if (!o->stdin_path)
 		return 0;
 	o->request.have_stdin_fd = 1;
@@ -65,43 +113,47 @@ static int open_stdin(struct run_options *o)
 	if (strcmp(o->stdin_path, "-") == 0)
 		return 0;
 	o->request.stdin_fd = open(o->stdin_path, O_RDONLY | O_CLOEXEC);
-	return o->request.stdin_fd < 0 ?
-		       complain("open '%s': %s", o->stdin_path, strerror(errno)) :
-		       0;
+	if (o->request.stdin_fd < 0)
+		return complain("open '%s': %s", o->stdin_path, strerror(errno));
+	/* Opening a directory works; reading it would look like no input at all. */
+	if (fstat(o->request.stdin_fd, &status) == 0 && S_ISDIR(status.st_mode))
+		return complain("stdin = '%s': it is a directory", o->stdin_path);
+	return 0;
 }
 
-/* Ctrl-C and friends end the cell, not us: the result is still told. */
+/* Ctrl-C and friends end the cell, not us: the result is still told. What we were started with as
+ * ignored (nohup, a background job of a script) stays so. */
 static int catch_signals(void)
 {
+	static const int ending[] = { SIGINT, SIGTERM, SIGHUP };
 	sigset_t set;
 
 	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
+	for (size_t i = 0; i < COUNT(ending); i++) {
+		struct sigaction now;
+
+		if (sigaction(ending[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+			sigaddset(&set, ending[i]);
+	}
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static int wait_for(struct hotcell *h, struct hotcell_work *work, const struct show *show,
+static int wait_for(struct hotcell *h, struct hotcell_work *work, struct show *s,
 	struct hotcell_result **ret, struct hotcell_error *e)
 {
-	auto_close int signals = catch_signals();
-	int interrupts = 0;
-
 	while (!hotcell_done(work)) {
 		struct pollfd fds[2] = {
 			{ .fd = hotcell_fd(h), .events = POLLIN },
-			{ .fd = signals, .events = POLLIN },
+			{ .fd = s->interrupted ? -1 : s->signal_fd, .events = POLLIN },
 		};
-		struct signalfd_siginfo info;
 
 		if (poll(fds, 2, -1) < 0 && errno != EINTR)
 			break;
-		if (fds[1].revents && read(signals, &info, sizeof(info)) == sizeof(info))
-			interrupts++;
-		if (interrupts || show->broken)
+		if (fds[1].revents)
+			s->interrupted = true;
+		if (s->interrupted || s->error)
 			hotcell_cancel(work);
 		if (fds[0].revents && hotcell_dispatch(h, 0, e))
 			break;
@@ -123,6 +175,10 @@ static void remark(const struct run_options *o, const struct hotcell_result *r)
 		fprintf(stderr, "hotcell: not isolated (--isolation process)\n");
 	if (o->max_output_given && (r->out.truncated || r->err.truncated))
 		fprintf(stderr, "hotcell: output was cut (--max-output)\n");
+	for (size_t i = 0; i < r->files_count; i++)
+		if (r->files[i].error)
+			fprintf(stderr, "hotcell: '%s' could not be copied: %s\n", r->files[i].path,
+				strerror(r->files[i].error));
 	if (r->files_incomplete)
 		fprintf(stderr, "hotcell: there were too many files, or too deep ones, to list all\n");
 }
@@ -137,10 +193,14 @@ static void print_stats(const struct hotcell_result *r)
 		(unsigned long long)r->usage.processes, r->files_count);
 }
 
-static int report(const struct run_options *o, const struct hotcell_result *r)
+static int report(const struct run_options *o, const struct show *s, const struct hotcell_result *r)
 {
+	if (s->error == EPIPE)
+		return 128 + SIGPIPE; /* as a program without us would have ended */
+	if (s->error)
+		return complain("write the program's output: %s", strerror(s->error));
 	if (o->json && json_print(json_result(r)))
-		return complain("write to standard output: %s", strerror(errno));
+		return EXIT_HOTCELL;
 	if (!o->json)
 		remark(o, r);
 	if (o->stats)
@@ -163,7 +223,7 @@ static int run(struct run_options *o)
 		.once = 1,
 		.on_problem = complain_of_language,
 	};
-	struct show show = { .options = o };
+	struct show s = { .options = o, .signal_fd = catch_signals() };
 	struct hotcell_result *result = NULL;
 	struct hotcell_error e = { 0 };
 	struct hotcell_work *work;
@@ -172,13 +232,13 @@ static int run(struct run_options *o)
 
 	if (hotcell_open(&options, &h, &e))
 		return complain("%s", e.text);
-	o->request.context = &show;
+	o->request.context = &s;
 	if (!o->json)
 		o->request.on_output = on_output;
-	if (hotcell_start(h, &o->request, &work, &e) || wait_for(h, work, &show, &result, &e))
+	if (hotcell_start(h, &o->request, &work, &e) || wait_for(h, work, &s, &result, &e))
 		status = complain("%s", e.text);
 	else
-		status = report(o, result);
+		status = report(o, &s, result);
 	hotcell_result_free(result);
 	hotcell_abandon(h);
 	return status;

@@ -1,7 +1,9 @@
 #include "cli/json.h"
 
 #include "base/utf8.h"
+#include "cli/cli.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 json_t *json_text(const char *data, size_t len)
@@ -65,9 +67,10 @@ json_t *json_result(const struct hotcell_result *r)
 
 int json_print(json_t *value)
 {
-	int failed = json_dumpf(value, stdout, 0);
+	char *text = json_dumps(value, 0);
 
 	json_decref(value);
-	putchar('\n');
-	return failed || fflush(stdout) ? -1 : 0;
+	puts(text);
+	free(text);
+	return stdout_finish();
 }

@@ -8,7 +8,7 @@
 
 json_t *json_text(const char *data, size_t len);
 json_t *json_result(const struct hotcell_result *result);
-/* Prints it on one line and releases it. 0, or -1 if stdout takes no more. */
+/* Prints it on one line and releases it. 0, or -1 (told on stderr) if stdout takes no more. */
 int json_print(json_t *value);
 
 #endif

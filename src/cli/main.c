@@ -1,8 +1,11 @@
 #include "cli/cli.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct command {
 	const char *name;
@@ -28,6 +31,14 @@ int complain(const char *format, ...)
 	return EXIT_HOTCELL;
 }
 
+int stdout_finish(void)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return 0;
+	complain("write to standard output: %s", strerror(errno));
+	return -1;
+}
+
 void complain_of_language(void *context, const char *text)
 {
 	(void)context;
@@ -46,8 +57,22 @@ static void print_help(FILE *to)
 		to);
 }
 
+/* A descriptor that is closed would be given to the next file that is opened, and what is printed
+ * would go there. */
+static void open_standard_descriptors(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
+}
+
 int main(int argc, char **argv)
 {
+	open_standard_descriptors();
 	if (argc < 2) {
 		print_help(stderr);
 		return EXIT_HOTCELL;

@@ -99,6 +99,8 @@ static void add_file(struct argp_state *state, struct run_options *o, const char
 
 			input->path = real ? path_base(own(o, real)) : NULL;
 		}
+		if (*path_base(input->path ? input->path : host) == '\0')
+			argp_error(state, "file = '%s': it has no name of its own; give HOST:PATH", value);
 		return;
 	}
 	input->host_path = own(o, strndup(value, (size_t)(colon - value)));

@@ -77,11 +77,11 @@ static int open_output(struct hotcell_work *work, const char *path, struct err *
 	return fd < 0 ? err_sys(e, "create '%s'", path) : fd;
 }
 
-static int open_out_dir(struct hotcell_work *work, struct err *e)
+int collect_prepare(struct hotcell_work *work, struct err *e)
 {
 	const char *path = work->request.output_dir;
 
-	if (work->out_dir_fd >= 0)
+	if (!path)
 		return 0;
 	if (mkdir(path, 0755) && errno != EEXIST)
 		return err_sys(e, "create '%s'", path);
@@ -96,10 +96,6 @@ bool collect_next(struct hotcell_work *work)
 
 	if (!work->request.output_dir)
 		return false;
-	if (open_out_dir(work, &e)) {
-		work_fail(work, &e);
-		return true;
-	}
 	while (work->get_at < r->files_count &&
 		r->files[work->get_at].kind != kind_names[FILE_REGULAR])
 		work->get_at++;
@@ -132,9 +128,16 @@ int collect_data(struct hotcell_work *work, const struct msg_data *m)
 	return 0;
 }
 
-void collect_got(struct hotcell_work *work)
+void collect_got(struct hotcell_work *work, uint32_t error)
 {
+	struct hotcell_file *file = &work->result->files[work->get_at];
+
 	own_close(&work->get_fd);
 	work->get_fd = -1;
 	work->get_at++;
+	if (!error)
+		return;
+	/* Rather no file than half of one. */
+	file->error = (int)error;
+	unlinkat(work->out_dir_fd, file->path, 0);
 }

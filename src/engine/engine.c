@@ -94,7 +94,7 @@ static char *user_languages_dir(void)
 
 enum { DIRS_MAX = 16 };
 
-static void load_languages(struct hotcell *h, const struct hotcell_options *o)
+static int load_languages(struct hotcell *h, const struct hotcell_options *o, struct err *e)
 {
 	auto_free char *shipped = path_join(h->share_dir, "languages");
 	auto_free char *own = user_languages_dir();
@@ -102,11 +102,19 @@ static void load_languages(struct hotcell *h, const struct hotcell_options *o)
 	unsigned count = 0;
 
 	dirs[count++] = shipped;
-	if (own)
+	/* Not ours to read (another's home): as good as not there. */
+	if (own && access(own, R_OK | X_OK) == 0)
 		dirs[count++] = own;
-	for (const char *const *at = o->language_dirs; at && *at && count < DIRS_MAX; at++)
+	for (const char *const *at = o->language_dirs; at && *at; at++) {
+		if (count == DIRS_MAX)
+			return err_set(e, ERR_LIMIT, "more than %d directories of languages",
+				DIRS_MAX - 2);
+		if (access(*at, R_OK | X_OK))
+			return err_sys(e, "languages directory '%s'", *at);
 		dirs[count++] = *at;
+	}
 	h->registry = registry_load(dirs, count, o->on_problem, o->context);
+	return 0;
 }
 
 static void open_cache(struct hotcell *h, const struct hotcell_options *o)
@@ -149,7 +157,11 @@ int hotcell_open(
 		hotcell_close(h);
 		return -1;
 	}
-	load_languages(h, o);
+	if (load_languages(h, o, &e)) {
+		error_out(error, &e);
+		hotcell_close(h);
+		return -1;
+	}
 	open_cache(h, o);
 	*ret = h;
 	return 0;

@@ -28,6 +28,7 @@ struct birth {
 	const char *path;
 	char *const *argv;
 	int socket_fd;
+	int null_fd;
 	int errno_at_exec;
 };
 
@@ -38,10 +39,20 @@ static int be_born(void *context)
 	static char *const no_environment[] = { NULL };
 	sigset_t none;
 
+	/* Out of the way of the numbers that are given next. */
+	int sock = fcntl(b->socket_fd, F_DUPFD_CLOEXEC, WARDEN_SOCKET_FD + 1);
+	int null = fcntl(b->null_fd, F_DUPFD_CLOEXEC, WARDEN_SOCKET_FD + 1);
+
 	setsid(); /* a Ctrl-C in our terminal is not for it */
-	if (b->socket_fd == WARDEN_SOCKET_FD)
-		fcntl(b->socket_fd, F_SETFD, 0);
-	else if (dup2(b->socket_fd, WARDEN_SOCKET_FD) < 0)
+	/* Whoever waits for the end of our output must not wait for the warden's too. The
+	 * sanitizers' reports are worth that, though. */
+	if (sock < 0 || null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0)
+		goto failed;
+#ifndef __SANITIZE_ADDRESS__
+	if (dup2(null, 2) < 0)
+		goto failed;
+#endif
+	if (dup2(sock, WARDEN_SOCKET_FD) < 0)
 		goto failed;
 	syscall(SYS_close_range, WARDEN_SOCKET_FD + 1, ~0U, 0);
 	for (int s = 1; s < NSIG; s++)
@@ -211,8 +222,10 @@ int link_start(struct hotcell *h, struct link *link, bool check, struct err *e)
 		.path = h->warden_path,
 		.argv = (char *const *)(uintptr_t)argv,
 		.socket_fd = ends[1],
+		.null_fd = open("/dev/null", O_RDWR | O_CLOEXEC),
 	};
 	failed = spawn(&birth, &link->pid_fd, e);
+	own_close(&birth.null_fd);
 	close(ends[1]);
 	if (failed) {
 		close(ends[0]);

@@ -131,7 +131,7 @@ static void describe(const struct hotcell_work *work, struct hotcell_result *r)
 		if (r->reason == by_limit[i].reason)
 			snprintf(r->reason_text, sizeof(r->reason_text), "%s limit of %s reached",
 				row->name,
-				limit_show(row->unit, work->limits.at[by_limit[i].limit], shown,
+				limit_show(row->unit, work->step_limits.at[by_limit[i].limit], shown,
 					sizeof(shown)));
 	}
 }

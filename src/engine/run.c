@@ -97,12 +97,12 @@ void work_free(struct hotcell_work *work)
 
 static void begin_exec(struct hotcell_work *work, bool compile)
 {
-	struct limits limits;
 	struct err e = { 0 };
 
+	work->step_limits = work->limits;
 	if (compile) {
-		request_compile_limits(work, &limits);
-		cell_limit(work->cell, &limits);
+		request_compile_limits(work, &work->step_limits);
+		cell_limit(work->cell, &work->step_limits);
 	} else if (work->step == WORK_COMPILING) {
 		cell_limit(work->cell, &work->limits);
 	}
@@ -114,10 +114,7 @@ static void begin_exec(struct hotcell_work *work, bool compile)
 	if (cell_send(work->cell) != 0)
 		return;
 	work_goto(work, compile ? WORK_COMPILING : WORK_RUNNING);
-	limits = work->limits;
-	if (compile)
-		request_compile_limits(work, &limits);
-	set_timer(work, limits.at[LIMIT_WALL_MS] + BACKSTOP_MS);
+	set_timer(work, work->step_limits.at[LIMIT_WALL_MS] + BACKSTOP_MS);
 	if (!compile && (work->request.have_stdin_fd || work->request.stdin_data))
 		stage_stdin_begin(work);
 }
@@ -237,7 +234,7 @@ void run_on_frame(struct hotcell_work *work, uint8_t type, struct frame_in *in)
 		   collect_data(work, &m.data) == 0) {
 		return;
 	} else if (type == CELL_GOT && work->step == WORK_GETTING && get_got(in, &m.got)) {
-		collect_got(work);
+		collect_got(work, m.got.error);
 		if (!collect_next(work))
 			finish(work);
 	} else {
@@ -357,7 +354,7 @@ int hotcell_start(struct hotcell *h, const struct hotcell_request *request,
 			language->name);
 		goto failed;
 	}
-	if (begin(work, &wish, &e))
+	if (collect_prepare(work, &e) || begin(work, &wish, &e))
 		goto failed;
 	*ret = work;
 	return 0;
@@ -378,7 +375,7 @@ void hotcell_cancel(struct hotcell_work *work)
 		return;
 	work->cancelled = true;
 	if (work->step == WORK_MAKING || work->step == WORK_STAGING) {
-		err_set(&work->failure, ERR_GONE, "cancelled before it began");
+		work->ended_without_exit = true;
 		finish(work);
 		return;
 	}

@@ -38,6 +38,7 @@ struct hotcell_work {
 	char *entry;
 
 	struct limits limits;
+	struct limits step_limits; /* of what runs now: compiler or program */
 	uint64_t max_output;
 
 	/* Staging: where we are. */
@@ -88,12 +89,14 @@ void stage_stdin_continue(struct hotcell_work *work);
 void stage_stdin_end(struct hotcell_work *work);
 
 /* ---- collect.c ---- */
+/* Opens the output directory, before anything is run. */
+int collect_prepare(struct hotcell_work *work, struct err *e);
 void collect_output(struct hotcell_work *work, const struct msg_output *m);
 int collect_file(struct hotcell_work *work, const struct msg_file *m);
 /* Asks for the next generated file; false if there is none left. */
 bool collect_next(struct hotcell_work *work);
 int collect_data(struct hotcell_work *work, const struct msg_data *m);
-void collect_got(struct hotcell_work *work);
+void collect_got(struct hotcell_work *work, uint32_t error);
 
 /* ---- result.c ---- */
 void result_begin(struct hotcell_work *work);

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -75,12 +76,12 @@ static void set_limits(const struct msg_exec *exec)
 		lower_limit(RLIMIT_CPU, exec->cpu_ms / 1000 + 1, exec->cpu_ms / 1000 + 2);
 }
 
+/* Of all signals the keeper ignores one, and the warden was started with none ignored. */
 static void default_signals(void)
 {
 	sigset_t none;
 
-	for (int s = 1; s < NSIG; s++)
-		signal(s, SIG_DFL);
+	signal(SIGPIPE, SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
@@ -90,6 +91,9 @@ static void default_signals(void)
 static int become(const struct pipes *p, const struct msg_exec *exec, const char *workspace)
 {
 	setsid();
+	/* If the keeper is killed, so is what it started; in a pid namespace the kernel sees to
+	 * that anyway. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (dup2(p->in[0], 0) < 0 || dup2(p->out[1], 1) < 0 || dup2(p->err[1], 2) < 0)
 		return errno;
 	if (chdir(workspace))

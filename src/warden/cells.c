@@ -109,8 +109,15 @@ void cell_give_order(struct cell *cell, enum order order, int64_t now_us)
 	if (cell->kill_at_us == 0)
 		cell->kill_at_us = now_us + PATIENCE_US;
 	/* A full pipe means that it has orders enough. */
-	if (write(cell->lifeline_fd, &byte, 1) < 0)
+	if (cell->lifeline_fd < 0 || write(cell->lifeline_fd, &byte, 1) < 0)
 		return;
+}
+
+void cell_dismiss(struct cell *cell, int64_t now_us)
+{
+	if (cell->lifeline_fd >= 0)
+		close(take_fd(&cell->lifeline_fd));
+	cell->kill_at_us = now_us + PATIENCE_US;
 }
 
 void cell_kill(struct cell *cell)

@@ -37,6 +37,8 @@ enum order cell_look(struct cell *cell, int64_t now_us);
 /* When to look first. */
 void cell_plan_look(struct cell *cell, int64_t now_us);
 void cell_give_order(struct cell *cell, enum order order, int64_t now_us);
+/* Ends the lifeline: the keeper clears up and goes. If it does not, it is killed later. */
+void cell_dismiss(struct cell *cell, int64_t now_us);
 void cell_kill(struct cell *cell);
 
 #endif

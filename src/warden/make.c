@@ -132,8 +132,9 @@ static int clone_cell(struct warden *w, struct pending *p, struct cell *cell,
 	if (failed) {
 		struct err inner;
 
-		/* The child may know better why. */
-		if (read(cell->report_fd, &inner, sizeof(inner)) == (ssize_t)sizeof(inner))
+		/* The child may know better why, unless all it knows is that we gave up. */
+		if (read(cell->report_fd, &inner, sizeof(inner)) == (ssize_t)sizeof(inner) &&
+			inner.kind != ERR_GONE)
 			*e = inner;
 		return -1;
 	}

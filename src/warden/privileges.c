@@ -14,6 +14,7 @@ static const struct {
 	{ CAP_SYS_ADMIN, "namespaces" },
 	{ CAP_SETUID, "id maps; becoming a cell's user" },
 	{ CAP_SETGID, "likewise" },
+	{ CAP_SETFCAP, "mapping our own user id 0, where we have no other to give" },
 	{ CAP_KILL, "ending cells, which run as other users" },
 	{ CAP_SYS_PTRACE, "reading memory use where no cgroup counts it" },
 	{ CAP_DAC_OVERRIDE, "removing what cells of other users left" },

@@ -15,6 +15,7 @@
 #include "warden/privileges.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +23,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
-enum { EVENTS_MAX = 64 };
+enum { EVENTS_MAX = 64, LAST_PATIENCE_MS = 2000 };
 
 /* One warden per process; its frame buffers are too large for a stack. */
 static struct warden the_warden;
@@ -145,6 +146,15 @@ static void answer_account(struct warden *w, struct frame_in *in)
 	warden_tell(w);
 }
 
+/* A pid namespace dies with its keeper. A process cell's keeper must have time to kill the rest. */
+static void end_cell(struct warden *w, struct cell *cell)
+{
+	if (w->options->isolation->kind == ISOLATION_PROCESS)
+		cell_dismiss(cell, clock_now_us());
+	else
+		cell_kill(cell);
+}
+
 static void answer_kill(struct warden *w, struct frame_in *in)
 {
 	struct msg_cell m;
@@ -156,7 +166,7 @@ static void answer_kill(struct warden *w, struct frame_in *in)
 	}
 	cell = cells_find(w->cells, m.cell);
 	if (cell)
-		cell_kill(cell);
+		end_cell(w, cell);
 }
 
 static void answer_check(struct warden *w)
@@ -326,9 +336,14 @@ static void finish(struct warden *w)
 		free(p);
 	}
 	for (cell = w->cells; cell; cell = cell->next)
-		cell_kill(cell);
-	while (w->cells)
+		end_cell(w, cell);
+	while (w->cells) {
+		struct pollfd gone = { .fd = w->cells->pid_fd, .events = POLLIN };
+
+		if (poll(&gone, 1, LAST_PATIENCE_MS) == 0)
+			cell_kill(w->cells);
 		make_undo(w, w->cells);
+	}
 	make_drop_spare(w);
 	make_sweep(w);
 	for (int tries = 0; w->leftovers_count && tries < 200; tries++) {

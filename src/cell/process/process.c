@@ -24,10 +24,11 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 
 #define PREFIX "hotcell-"
 
-enum { CELLS_MAX = 1024 };
+enum { CELLS_MAX = 1024, GONE = -1 };
 
 struct process {
 	void (*inside)(const struct cell_inside *inside);
@@ -240,12 +241,54 @@ static void get_ahead(void *state)
 	(void)state;
 }
 
+static bool is_keeper(const struct process *p, pid_t pid)
+{
+	for (size_t i = 0; i < CELLS_MAX; i++)
+		if (p->cells[i].dir && p->cells[i].pid == pid)
+			return true;
+	return false;
+}
+
+/* What a dead keeper left has become our child, for we are a subreaper; its own children become
+ * ours as it dies. So: until no child is left that is not a keeper. */
+static void kill_strays(const struct process *p)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/task/%ld/children", (long)getpid());
+	for (int rounds = 0; rounds < 1000; rounds++) {
+		auto_buf struct buf text = { 0 };
+		struct err ignored;
+		bool found = false;
+		char *save;
+
+		if (fd_slurp(AT_FDCWD, path, 1 << 20, &text, &ignored) || !text.data)
+			return;
+		for (char *word = strtok_r(text.data, " ", &save); word;
+			word = strtok_r(NULL, " ", &save)) {
+			pid_t pid = (pid_t)strtol(word, NULL, 10);
+
+			if (pid <= 0 || is_keeper(p, pid))
+				continue;
+			found = true;
+			kill(pid, SIGKILL);
+			waitpid(pid, NULL, __WALL);
+		}
+		if (!found)
+			return;
+	}
+}
+
 static void clear(void *state, pid_t pid)
 {
 	struct process *p = state;
 
 	for (size_t i = 0; i < CELLS_MAX; i++)
-		if (p->cells[i].dir && p->cells[i].pid == pid) {
+		if (p->cells[i].pid == pid)
+			p->cells[i].pid = GONE; /* reaped: the number may be another's now */
+	kill_strays(p);
+	for (size_t i = 0; i < CELLS_MAX; i++)
+		if (p->cells[i].dir && p->cells[i].pid == GONE) {
 			remove_dir(p->cells[i].dir);
 			free(take_ptr(&p->cells[i].dir));
 		}
