@@ -114,13 +114,35 @@ bool collect_next(struct hotcell_work *work)
 	return true;
 }
 
+static bool all_zero(const uint8_t *data, size_t len)
+{
+	return len == 0 || (data[0] == 0 && memcmp(data, data + 1, len - 1) == 0);
+}
+
+/* Holes stay holes, so what comes out takes no more room than it took in the cell; and hard links
+ * do not multiply it beyond the cell's disk. */
+static int write_piece(struct hotcell_work *work, const struct msg_data *m)
+{
+	if (all_zero(m->data, m->data_len)) {
+		off_t end = lseek(work->get_fd, (off_t)m->data_len, SEEK_CUR);
+
+		return end < 0 ? -1 : ftruncate(work->get_fd, end);
+	}
+	work->got_bytes += m->data_len;
+	if (work->got_bytes > work->limits.at[LIMIT_DISK_BYTES]) {
+		work->result->files[work->get_at].error = EFBIG;
+		return 0;
+	}
+	return fd_write_all(work->get_fd, m->data, m->data_len);
+}
+
 int collect_data(struct hotcell_work *work, const struct msg_data *m)
 {
 	struct err e = { 0 };
 
 	if (work->get_fd < 0)
 		return -1;
-	if (fd_write_all(work->get_fd, m->data, m->data_len)) {
+	if (write_piece(work, m)) {
 		err_sys(&e, "write '%s/%s'", work->request.output_dir,
 			work->result->files[work->get_at].path);
 		work_fail(work, &e);
@@ -135,9 +157,10 @@ void collect_got(struct hotcell_work *work, uint32_t error)
 	own_close(&work->get_fd);
 	work->get_fd = -1;
 	work->get_at++;
-	if (!error)
+	if (!error && !file->error)
 		return;
 	/* Rather no file than half of one. */
-	file->error = (int)error;
+	if (error)
+		file->error = (int)error;
 	unlinkat(work->out_dir_fd, file->path, 0);
 }

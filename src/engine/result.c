@@ -70,6 +70,18 @@ void result_note_compile(struct hotcell_work *work)
 	c->duration_us = work->exited.wall_us;
 }
 
+static bool cpu_is_used_up(const struct hotcell_work *work)
+{
+	uint64_t limit_us = work->step_limits.at[LIMIT_CPU_MS] * 1000;
+	uint64_t used_us = work->usage.cpu_us > work->cpu_before_us ?
+				   work->usage.cpu_us - work->cpu_before_us :
+				   0;
+
+	if (work->exited.cpu_us > used_us)
+		used_us = work->exited.cpu_us;
+	return limit_us && used_us >= limit_us;
+}
+
 static enum hotcell_reason reason_of(const struct hotcell_work *work)
 {
 	const struct msg_exited *m = &work->exited;
@@ -96,10 +108,10 @@ static enum hotcell_reason reason_of(const struct hotcell_work *work)
 	default:
 		break;
 	}
-	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
+	/* Anyone can send itself the signal: it counts only if the time was used. */
+	if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGXCPU || WTERMSIG(status) == SIGKILL) &&
+		cpu_is_used_up(work))
 		return HOTCELL_CPU_LIMIT;
-	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXFSZ)
-		return HOTCELL_DISK_LIMIT;
 	/* A program that filled its disk, coped and went on to succeed is not ended by the limit. */
 	if (m->disk_full && failed)
 		return HOTCELL_DISK_LIMIT;

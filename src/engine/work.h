@@ -69,6 +69,7 @@ struct hotcell_work {
 	bool have_usage;
 	bool have_list;
 	size_t get_at;
+	uint64_t got_bytes;
 	int get_fd;
 	int out_dir_fd;
 	bool ended_without_exit; /* the cell died under the program */

@@ -174,6 +174,7 @@ int files_list(struct files *f, files_send send, void *context)
 	struct walk_options options = {
 		.entries_max = LIST_ENTRIES_MAX,
 		.depth_max = LIST_DEPTH_MAX,
+		.open_up = true,
 		.on_entry = list_one,
 		.context = &l,
 	};

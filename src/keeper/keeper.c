@@ -21,6 +21,7 @@
 #include "base/own.h"
 #include "keeper/files.h"
 #include "keeper/program.h"
+#include "workspace/walk.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -47,6 +48,7 @@ struct keeper {
 	int64_t deadline_us;
 	int64_t last_kill_us;
 	uint64_t output_max;
+	uint64_t file_max;
 	uint64_t output_seen[2];
 
 	struct err put_error; /* kind is ERR_NONE while staging goes well */
@@ -137,6 +139,37 @@ static bool disk_is_full(const char *path)
 	return statvfs(path, &s) == 0 && (s.f_bavail == 0 || (s.f_files && s.f_favail == 0));
 }
 
+static int is_at_limit(void *context, const char *path, const struct stat *status)
+{
+	const struct keeper *k = context;
+
+	(void)path;
+	return S_ISREG(status->st_mode) && (uint64_t)status->st_size >= k->file_max;
+}
+
+/* A program that fails beside a file of exactly the largest size has hit that limit. */
+static bool file_is_at_limit(struct keeper *k, const char *dir)
+{
+	auto_close int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct walk_options options = { .entries_max = 10000, .depth_max = 32,
+		.on_entry = is_at_limit, .context = k };
+	bool complete;
+
+	return fd >= 0 && k->file_max && walk(fd, &options, &complete) == 1;
+}
+
+/* Only asked when something went wrong: reading directories takes time. */
+static bool hit_disk_limit(struct keeper *k)
+{
+	const struct keeper_options *o = k->options;
+
+	if (k->program.wait_status == 0)
+		return false;
+	if (o->owns_disk && (disk_is_full(o->workspace) || disk_is_full(o->tmp)))
+		return true;
+	return file_is_at_limit(k, o->workspace) || file_is_at_limit(k, o->tmp);
+}
+
 static void send_exited(struct keeper *k, const char *text)
 {
 	struct msg_exited m = {
@@ -146,8 +179,7 @@ static void send_exited(struct keeper *k, const char *text)
 		.cpu_us = k->program.cpu_us,
 		.max_rss_bytes = k->program.max_rss_bytes,
 		.processes = k->program.processes,
-		.disk_full = k->options->owns_disk && (disk_is_full(k->options->workspace) ||
-							      disk_is_full(k->options->tmp)),
+		.disk_full = hit_disk_limit(k),
 		.text = text,
 	};
 
@@ -215,6 +247,7 @@ static void on_exec(struct keeper *k, struct msg_exec *m)
 	k->started_us = clock_now_us();
 	k->deadline_us = m->wall_ms ? k->started_us + (int64_t)m->wall_ms * 1000 : 0;
 	k->output_max = m->output_bytes;
+	k->file_max = m->file_bytes;
 	k->output_seen[0] = k->output_seen[1] = 0;
 	k->stdin_at = k->stdin_len = 0;
 	k->stdin_ends = false;

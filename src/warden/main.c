@@ -29,11 +29,16 @@ static int explain(void)
 	puts("\nSystem calls (anything else: ENOSYS; a foreign ABI: the process is killed):\n");
 	for (unsigned i = 0; i < seccomp_table_count; i++) {
 		const struct seccomp_row *row = &seccomp_table[i];
-		char condition[64] = "";
+		char condition[96] = "";
+		int used = 0;
 
 		if (row->mask)
-			snprintf(condition, sizeof(condition), "arg%u & %#x == %#x", row->argument,
-				row->mask, row->value);
+			used = snprintf(condition, sizeof(condition), "arg%u & %#x == %#x",
+				row->argument, row->mask, row->value);
+		if (row->and_mask)
+			snprintf(condition + used, sizeof(condition) - (size_t)used,
+				", arg%u & %#x == %#x", row->and_argument, row->and_mask,
+				row->and_value);
 		printf("  %-24s %-6s  %-34s  %s\n", row->call, seccomp_action_name(row->action),
 			condition, row->why);
 	}
@@ -42,7 +47,12 @@ static int explain(void)
 
 int main(int argc, char **argv)
 {
-	struct warden_options options = { .socket_fd = -1 };
+	struct warden_options options = {
+		.socket_fd = -1,
+		.command_line = argv[0],
+		.command_line_size =
+			(size_t)(argv[argc - 1] + strlen(argv[argc - 1]) + 1 - argv[0]),
+	};
 
 	for (int i = 1; i < argc; i++) {
 		const char *value = i + 1 < argc ? argv[i + 1] : NULL;

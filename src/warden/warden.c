@@ -47,6 +47,9 @@ static void keeper_inside(const struct cell_inside *inside)
 		.owns_disk = inside->owns_disk,
 	};
 
+	/* A cell can read its keeper's command line. */
+	memset(the_warden.options->command_line, 0, the_warden.options->command_line_size);
+	snprintf(the_warden.options->command_line, the_warden.options->command_line_size, "keeper");
 	prctl(PR_SET_NAME, "keeper");
 	keeper_main(&options);
 }

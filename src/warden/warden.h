@@ -6,6 +6,8 @@
 
 struct warden_options {
 	const struct isolation *isolation;
+	char *command_line; /* our arguments in memory: they name paths that a cell need not know */
+	size_t command_line_size;
 	int socket_fd; /* to the engine; when it hangs up, all cells are killed and we end */
 	const char *drivers;
 	bool host_network;

@@ -185,7 +185,8 @@ int frame_recv(int sock, uint8_t *buffer, int flags, uint8_t *ret_type, struct f
 	if (ret_fd) {
 		*ret_fd = -1;
 		message.msg_control = control.bytes;
-		message.msg_controllen = sizeof(control.bytes);
+		/* Not CMSG_SPACE: its padding would hold a second one. */
+		message.msg_controllen = CMSG_LEN(sizeof(int));
 	}
 	do
 		n = recvmsg(sock, &message, flags | MSG_CMSG_CLOEXEC);
@@ -194,7 +195,7 @@ int frame_recv(int sock, uint8_t *buffer, int flags, uint8_t *ret_type, struct f
 		return -1;
 	if (ret_fd)
 		*ret_fd = fd_of(&message);
-	if (n == 0 && !(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)))
+	if (n == 0 && !(message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) && (!ret_fd || *ret_fd < 0))
 		return 0;
 	if (n == 0 || (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC))) {
 		if (ret_fd && *ret_fd >= 0) {

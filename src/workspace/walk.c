@@ -29,10 +29,30 @@ static bool is_dot(const char *name)
 	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
+/* Gives us back the right to enter a directory of ours. By descriptor: chmod() by name would follow
+ * a symlink that took its place. */
+static void open_up(int dir_fd, const char *name)
+{
+	auto_close int fd = openat(dir_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	char self[64];
+
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+	if (fd >= 0 && chmod(self, 0700))
+		return; /* then it stays, and is tried again by the next sweep */
+}
+
 static int push(struct walker *w, int dir_fd, const char *name, size_t path_len)
 {
-	int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+	int fd = openat(dir_fd, name, flags);
+	DIR *dir;
+
+	if (w->options->open_up && (fd < 0 || faccessat(fd, ".", X_OK, AT_EACCESS))) {
+		own_close(&fd);
+		open_up(dir_fd, name);
+		fd = openat(dir_fd, name, flags);
+	}
+	dir = fd < 0 ? NULL : fdopendir(fd);
 
 	if (!dir) {
 		if (fd >= 0)
@@ -105,18 +125,6 @@ int walk(int top_fd, const struct walk_options *options, bool *ret_complete)
 	free(w.levels);
 	*ret_complete = w.complete;
 	return stop;
-}
-
-/* Gives us back the right to enter a directory of ours. By descriptor: chmod() by name would follow
- * a symlink that took its place. */
-static void open_up(int dir_fd, const char *name)
-{
-	auto_close int fd = openat(dir_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	char self[64];
-
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
-	if (fd >= 0 && chmod(self, 0700))
-		return; /* then it stays, and is tried again by the next sweep */
 }
 
 /* Empties one directory; directories in it that are not empty are moved up to the top, where they

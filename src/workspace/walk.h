@@ -12,6 +12,7 @@
 struct walk_options {
 	size_t entries_max;
 	size_t depth_max;
+	bool open_up; /* the directories are ours: give back rights that were taken from them */
 	/* Returns non-zero to stop the walk. `path` is relative to the top. */
 	int (*on_entry)(void *context, const char *path, const struct stat *status);
 	void *context;

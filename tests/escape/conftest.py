@@ -45,10 +45,7 @@ def places():
 @pytest.fixture
 def attack(places, request):
     isolation, who = request.param
-    attacker = escape.Attacker(places[who], isolation, who)
-    yield attacker
-    for running in attacker.running:
-        running.end()
+    return escape.Attacker(places[who], isolation, who)
 
 
 @pytest.fixture(scope="session")
@@ -91,6 +88,8 @@ def the_host_is_unharmed_and_nothing_is_left(request, bystander):
               escape.orphans())
     attacker = request.getfixturevalue("attack") if "attack" in request.fixturenames else None
     yield
+    for running in attacker.running if attacker else []:
+        running.end()
     host, processes, mounts, orphans = before
     swept = request.node.get_closest_marker("swept")
 

@@ -41,7 +41,7 @@ static int step_cgroup(struct entry *entry, struct err *e)
 		if (fd_write_all(entry->tasks[i], "0", 1))
 			return err_sys(e, "enter the cgroup");
 	/* After entering: its root is then the cell's own group. */
-	if (entry->spec->cgroup->tree && unshare(CLONE_NEWCGROUP))
+	if (unshare(CLONE_NEWCGROUP))
 		return err_sys(e, "cgroup namespace");
 	return 0;
 }

@@ -69,13 +69,25 @@ static void emit(struct builder *b, struct sock_filter instruction)
 }
 
 /* All arguments that the table looks at are 32 bits wide for the kernel too. */
-static void emit_condition(struct builder *b, const struct seccomp_row *row)
+static void emit_masked(struct builder *b, unsigned argument, uint32_t mask)
 {
 	emit(b, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-			(uint32_t)(offsetof(struct seccomp_data, args) + 8 * row->argument)));
-	if (row->mask != 0xffffffff)
-		emit(b, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, row->mask));
-	emit(b, JUMP(BPF_JEQ, row->value, 0, 1));
+			(uint32_t)(offsetof(struct seccomp_data, args) + 8 * argument)));
+	if (mask != 0xffffffff)
+		emit(b, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, mask));
+}
+
+static void emit_condition(struct builder *b, const struct seccomp_row *row)
+{
+	/* How many instructions the second condition takes: what the first jumps over. */
+	uint8_t second = (uint8_t)(!row->and_mask ? 0 : row->and_mask == 0xffffffff ? 2 : 3);
+
+	emit_masked(b, row->argument, row->mask);
+	emit(b, JUMP(BPF_JEQ, row->value, 0, second + 1));
+	if (second) {
+		emit_masked(b, row->and_argument, row->and_mask);
+		emit(b, JUMP(BPF_JEQ, row->and_value, 0, 1));
+	}
 	emit(b, RETURN(action_of(row->action)));
 }
 

@@ -14,7 +14,7 @@
 
 enum seccomp_action { CALL_ALLOWED, CALL_DENIED, CALL_ABSENT };
 
-/* A rule may look at one argument: it fits if (argument & mask) == value; mask 0 = always. Of several
+/* A rule may look at one argument, or two: it fits if (argument & mask) == value; mask 0 = always. Of several
  * rows for a call the first that fits counts, and if none does the call is denied. */
 struct seccomp_row {
 	const char *call;
@@ -23,6 +23,9 @@ struct seccomp_row {
 	uint32_t mask;
 	uint32_t value;
 	const char *why;
+	unsigned and_argument;
+	uint32_t and_mask;
+	uint32_t and_value;
 };
 
 extern const struct seccomp_row seccomp_table[];

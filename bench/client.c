@@ -1,0 +1,532 @@
+/* The clock of the benchmarks. Runs the lines of a plan, in turn and many times, and prints one
+ * line for each measurement. It is in C, and does little, so that what it measures is the
+ * contender and not the clock.
+ *
+ *	client WARDEN SHARE PLAN latency ROUNDS SECONDS     latency ID NANOSECONDS
+ *	client WARDEN SHARE PLAN rate REPEATS MILLISECONDS  rate ID PARALLEL RUNS NANOSECONDS
+ *	client WARDEN SHARE PLAN count                      reads numbers; runs line 1 so often; done
+ *
+ * A run that does not print what it should gives "failed ID why" instead.
+ *
+ * A line of the plan, fields divided by tabs:
+ *	ID EVERY WANT exec NAMESPACE PROGRAM ARGUMENT…      a program; NAMESPACE "-" or a mnt file
+ *	ID EVERY WANT server SOCKET CODE                    a fork server
+ *	ID EVERY WANT library ISOLATION LANGUAGE CODE       hotcell_run() with a cell of its own
+ *	ID EVERY WANT ahead ISOLATION LANGUAGE CODE         the same in a cell that was made before
+ * EVERY = 3 takes part in each third round only; it is for those that would take all the time. */
+#define _GNU_SOURCE
+#include "hotcell.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LINES_MAX = 256, FIELDS_MAX = 96, OUT_MAX = 4096, PARALLEL_MAX = 2, PAUSE_US = 5000 };
+
+struct line;
+
+struct kind {
+	const char *name;
+	/* Runs it once: the time it took, or -1 after telling why. */
+	long long (*run)(struct line *line);
+	bool in_engine;
+};
+
+struct line {
+	const struct kind *kind;
+	const char *id;
+	unsigned every;
+	const char *want;
+	char *fields[FIELDS_MAX]; /* what follows the kind; ends with NULL */
+	int namespace_fd;
+	struct hotcell_request request;
+	struct hotcell_cell *cell; /* ahead: waits for the next run */
+};
+
+static struct line lines[LINES_MAX];
+static unsigned lines_count;
+static struct hotcell *engine;
+
+static _Noreturn void die(const char *what, const char *why)
+{
+	fprintf(stderr, "client: %s: %s\n", what, why);
+	exit(2);
+}
+
+static long long now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+static void pause_us(long us)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = us * 1000 }, NULL);
+}
+
+static long long failed(const struct line *line, const char *why)
+{
+	char text[200];
+
+	snprintf(text, sizeof(text), "%s", why);
+	for (char *c = text; *c; c++)
+		if (*c == '\n')
+			*c = ' ';
+	printf("failed %s %s\n", line->id, text);
+	fflush(stdout);
+	return -1;
+}
+
+/* ---- programs and fork servers ---- */
+
+static size_t read_to_end(int fd, char *text)
+{
+	size_t len = 0;
+	ssize_t n;
+
+	while ((n = read(fd, text + len, OUT_MAX - 1 - len)) > 0)
+		len += (size_t)n;
+	text[len] = '\0';
+	return len;
+}
+
+/* Some peers want a name for each run: the argument "{name}" becomes one. */
+static char **with_name(const struct line *line, char *name, size_t size, char **argv)
+{
+	static unsigned number;
+	unsigned i;
+
+	for (i = 0; line->fields[i + 1]; i++)
+		argv[i] = strcmp(line->fields[i + 1], "{name}") == 0 ? name : line->fields[i + 1];
+	argv[i] = NULL;
+	snprintf(name, size, "bench-%ld-%u", (long)getpid(), number++);
+	return argv;
+}
+
+/* In the child, which shares our memory until it is another program. */
+static void become(const struct line *line, char **argv, int out_fd)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (line->namespace_fd >= 0 && setns(line->namespace_fd, CLONE_NEWNS))
+		return;
+	if (chdir("/") || dup2(null, 0) < 0 || dup2(out_fd, 1) < 0 || dup2(null, 2) < 0)
+		return;
+	execv(argv[0], argv);
+}
+
+static long long run_exec(struct line *line)
+{
+	char *argv_space[FIELDS_MAX];
+	char name[64];
+	char **argv = with_name(line, name, sizeof(name), argv_space);
+	char text[OUT_MAX];
+	long long start = now_ns();
+	int ends[2];
+	int status;
+	pid_t pid;
+
+	if (pipe2(ends, O_CLOEXEC))
+		return failed(line, "pipe");
+	pid = vfork();
+	if (pid == 0) {
+		become(line, argv, ends[1]);
+		_exit(127);
+	}
+	close(ends[1]);
+	read_to_end(ends[0], text);
+	close(ends[0]);
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
+		return failed(line, "it ended badly");
+	start = now_ns() - start;
+	return strcmp(text, line->want) ? failed(line, text) : start;
+}
+
+/* The code goes there, what it prints comes back; the end of the run is the end of the stream. */
+static long long run_server(struct line *line)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	char text[OUT_MAX];
+	long long start = now_ns();
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	const char *code = line->fields[1];
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "%s", line->fields[0]);
+	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) ||
+		write(fd, code, strlen(code)) != (ssize_t)strlen(code)) {
+		close(fd);
+		return failed(line, "the fork server does not answer");
+	}
+	read_to_end(fd, text);
+	close(fd);
+	start = now_ns() - start;
+	return strcmp(text, line->want) ? failed(line, text) : start;
+}
+
+/* ---- the library ---- */
+
+static bool check_result(const struct line *line, struct hotcell_result *result)
+{
+	bool good = result->reason == HOTCELL_EXITED && result->exit_code == 0 &&
+		    strcmp(result->out.data, line->want) == 0;
+
+	if (!good)
+		failed(line, result->err.len ? result->err.data : result->out.data);
+	hotcell_result_free(result);
+	return good;
+}
+
+static long long run_library(struct line *line)
+{
+	struct hotcell_result *result;
+	struct hotcell_error e;
+	long long start = now_ns();
+
+	if (hotcell_run(engine, &line->request, &result, &e))
+		return failed(line, e.text);
+	start = now_ns() - start;
+	return check_result(line, result) ? start : -1;
+}
+
+static struct hotcell_cell *make_cell(const struct line *line)
+{
+	struct hotcell_cell *cell;
+	struct hotcell_error e;
+
+	if (hotcell_cell_make(engine, &line->request, &cell, &e) == 0)
+		return cell;
+	failed(line, e.text);
+	return NULL;
+}
+
+/* Its cell was made when the run before it was over: a whole round ago. */
+static long long run_ahead(struct line *line)
+{
+	long long took;
+
+	if (!line->cell)
+		line->cell = make_cell(line);
+	if (!line->cell)
+		return -1;
+	line->request.cell = line->cell;
+	took = run_library(line);
+	line->request.cell = NULL;
+	hotcell_cell_free(line->cell);
+	line->cell = make_cell(line);
+	return took;
+}
+
+static const struct kind kinds[] = {
+	{ "exec", run_exec, false },
+	{ "server", run_server, false },
+	{ "library", run_library, true },
+	{ "ahead", run_ahead, true },
+};
+
+/* ---- the plan ---- */
+
+static char *unescape(char *text)
+{
+	char *to = text;
+
+	for (char *from = text; *from; from++)
+		if (from[0] == '\\' && from[1] == 'n')
+			*to++ = '\n', from++;
+		else
+			*to++ = *from;
+	*to = '\0';
+	return text;
+}
+
+static void prepare(struct line *line)
+{
+	char **f = line->fields;
+
+	line->namespace_fd = -1;
+	if (line->kind->run == run_exec && strcmp(f[0], "-") != 0) {
+		line->namespace_fd = open(f[0], O_RDONLY | O_CLOEXEC);
+		if (line->namespace_fd < 0)
+			die(f[0], strerror(errno));
+	}
+	if (line->kind->in_engine)
+		line->request = (struct hotcell_request){
+			.isolation = strcmp(f[0], "process") == 0 ? HOTCELL_ISOLATION_PROCESS :
+								    HOTCELL_ISOLATION_CONTAINER,
+			.language = f[1],
+			.code = f[2],
+		};
+}
+
+static void read_line(char *text)
+{
+	struct line *line = &lines[lines_count++];
+	char *fields[FIELDS_MAX + 4] = { 0 };
+	unsigned count = 0;
+
+	text[strcspn(text, "\n")] = '\0';
+	for (char *field; count < FIELDS_MAX && (field = strsep(&text, "\t"));)
+		fields[count++] = field;
+	if (count < 6 || lines_count == LINES_MAX)
+		die("plan", "a line has too few fields, or there are too many lines");
+	line->id = fields[0];
+	line->every = (unsigned)atoi(fields[1]);
+	line->want = unescape(fields[2]);
+	memcpy(line->fields, fields + 4, sizeof(line->fields));
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++)
+		if (strcmp(fields[3], kinds[i].name) == 0)
+			line->kind = &kinds[i];
+	if (!line->kind || line->every == 0)
+		die("plan", fields[3]);
+	prepare(line);
+}
+
+static void read_plan(const char *path)
+{
+	FILE *file = fopen(path, "re");
+
+	if (!file)
+		die(path, strerror(errno));
+	for (;;) {
+		char *text = NULL; /* the lines keep pointing into it */
+		size_t size = 0;
+
+		if (getline(&text, &size, file) < 0) {
+			free(text);
+			break;
+		}
+		read_line(text);
+	}
+	fclose(file);
+}
+
+static void open_engine(const char *warden, const char *share)
+{
+	struct hotcell_options options = { .warden_path = warden, .share_dir = share };
+	struct hotcell_error e;
+
+	for (unsigned i = 0; i < lines_count && !engine; i++)
+		if (lines[i].kind->in_engine && hotcell_open(&options, &engine, &e))
+			die("hotcell_open", e.text);
+}
+
+static void close_engine(void)
+{
+	for (unsigned i = 0; i < lines_count; i++)
+		if (lines[i].cell)
+			hotcell_cell_free(lines[i].cell);
+	hotcell_close(engine);
+}
+
+/* A new order each time, so that nobody always comes behind the same neighbour. The same orders in
+ * each run of the program. */
+static void shuffle(unsigned *order)
+{
+	static unsigned long long state = 88172645463325252ULL;
+
+	for (unsigned i = 0; i < lines_count; i++)
+		order[i] = i;
+	for (unsigned i = lines_count; i > 1; i--) {
+		unsigned other;
+		unsigned swap = order[i - 1];
+
+		state ^= state << 13;
+		state ^= state >> 7;
+		state ^= state << 17;
+		other = (unsigned)(state % i);
+		order[i - 1] = order[other];
+		order[other] = swap;
+	}
+}
+
+/* ---- how long one takes ---- */
+
+static void measure_latency(unsigned rounds, unsigned seconds)
+{
+	long long end = now_ns() + seconds * 1000000000LL;
+	unsigned order[LINES_MAX];
+
+	/* Round 0 warms up: caches, the template, the cells made ahead. */
+	for (unsigned round = 0; round <= rounds && now_ns() < end; round++) {
+		shuffle(order);
+		for (unsigned i = 0; i < lines_count; i++) {
+			struct line *line = &lines[order[i]];
+			long long took;
+
+			/* Round 1 has all of them, so that none is left without a figure. */
+			if (round && (round - 1) % line->every)
+				continue;
+			took = line->kind->run(line);
+			if (took >= 0 && round)
+				printf("latency %s %lld\n", line->id, took);
+			/* What the run left to be cleared up is not the next one's burden. */
+			pause_us(PAUSE_US);
+		}
+		fflush(stdout);
+	}
+}
+
+/* ---- how many there are in a second ---- */
+
+static unsigned work_in_processes(struct line *line, unsigned parallel, long long end)
+{
+	unsigned *done = mmap(NULL, PARALLEL_MAX * sizeof(*done), PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pid_t pids[PARALLEL_MAX];
+	unsigned sum = 0;
+
+	for (unsigned i = 0; i < parallel; i++) {
+		pids[i] = fork();
+		if (pids[i] == 0) {
+			do
+				done[i] += line->kind->run(line) >= 0;
+			while (now_ns() < end);
+			_exit(0);
+		}
+	}
+	for (unsigned i = 0; i < parallel; i++) {
+		waitpid(pids[i], NULL, 0);
+		sum += done[i];
+	}
+	munmap(done, PARALLEL_MAX * sizeof(*done));
+	return sum;
+}
+
+struct slot {
+	struct hotcell_request request; /* must stay while the work goes on */
+	struct hotcell_work *work;
+	struct hotcell_cell *next; /* ahead: is being made meanwhile */
+};
+
+static bool slot_start(struct line *line, struct slot *slot)
+{
+	struct hotcell_error e;
+
+	slot->request = line->request;
+	if (line->kind->run == run_ahead) {
+		slot->request.cell = slot->next ? slot->next : make_cell(line);
+		slot->next = make_cell(line);
+	}
+	if (hotcell_start(engine, &slot->request, &slot->work, &e) == 0)
+		return true;
+	failed(line, e.text);
+	slot->work = NULL;
+	return false;
+}
+
+static bool slot_finish(struct line *line, struct slot *slot)
+{
+	struct hotcell_result *result;
+	struct hotcell_error e;
+	bool good = false;
+
+	if (hotcell_finish(slot->work, &result, &e))
+		failed(line, e.text);
+	else
+		good = check_result(line, result);
+	slot->work = NULL;
+	if (slot->request.cell)
+		hotcell_cell_free(slot->request.cell);
+	slot->request.cell = NULL;
+	return good;
+}
+
+/* One engine, several works at a time: as a service would. */
+static unsigned work_in_engine(struct line *line, unsigned parallel, long long end)
+{
+	struct slot slots[PARALLEL_MAX] = { 0 };
+	struct hotcell_error e;
+	unsigned busy = 0;
+	unsigned good = 0;
+
+	for (unsigned i = 0; i < parallel; i++)
+		busy += slot_start(line, &slots[i]);
+	while (busy) {
+		if (hotcell_dispatch(engine, -1, &e))
+			die("hotcell_dispatch", e.text);
+		for (unsigned i = 0; i < parallel; i++) {
+			if (!slots[i].work || !hotcell_done(slots[i].work))
+				continue;
+			good += slot_finish(line, &slots[i]);
+			if (now_ns() >= end || !slot_start(line, &slots[i]))
+				busy--;
+		}
+	}
+	for (unsigned i = 0; i < parallel; i++)
+		if (slots[i].next)
+			hotcell_cell_free(slots[i].next);
+	return good;
+}
+
+static void measure_rate(unsigned repeats, unsigned ms)
+{
+	unsigned order[LINES_MAX];
+
+	for (unsigned repeat = 0; repeat < repeats; repeat++) {
+		shuffle(order);
+		for (unsigned i = 0; i < lines_count; i++) {
+			struct line *line = &lines[order[i]];
+
+			for (unsigned parallel = 1; parallel <= PARALLEL_MAX; parallel++) {
+				long long start = now_ns();
+				long long end = start + ms * 1000000LL;
+				unsigned runs = line->kind->in_engine ?
+							work_in_engine(line, parallel, end) :
+							work_in_processes(line, parallel, end);
+
+				printf("rate %s %u %u %lld\n", line->id, parallel, runs,
+					now_ns() - start);
+				fflush(stdout);
+				pause_us(PAUSE_US);
+			}
+		}
+	}
+}
+
+/* ---- whoever watches from outside says how many ---- */
+
+static void count(void)
+{
+	char text[32];
+
+	while (fgets(text, sizeof(text), stdin)) {
+		for (int left = atoi(text); left > 0; left--)
+			if (lines[0].kind->run(&lines[0]) < 0)
+				exit(1);
+		printf("done\n");
+		fflush(stdout);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const char *mode = argc > 4 ? argv[4] : "";
+	unsigned a = argc > 5 ? (unsigned)atoi(argv[5]) : 0;
+	unsigned b = argc > 6 ? (unsigned)atoi(argv[6]) : 0;
+
+	if (argc < 5)
+		die("usage", "client WARDEN SHARE PLAN latency|rate|count …");
+	read_plan(argv[3]);
+	open_engine(argv[1], argv[2]);
+	if (strcmp(mode, "latency") == 0)
+		measure_latency(a, b);
+	else if (strcmp(mode, "rate") == 0)
+		measure_rate(a, b);
+	else if (strcmp(mode, "count") == 0 && lines_count)
+		count();
+	else
+		die("usage", mode);
+	close_engine();
+	return 0;
+}

@@ -1,0 +1,32 @@
+"""The work that every contender does."""
+import dataclasses
+import os
+import shutil
+
+
+@dataclasses.dataclass
+class Work:
+    id: str
+    title: str
+    language: str  # as hotcell calls it
+    code: str
+    want: str
+    argv: list  # as a bare process
+    modules: list = None  # what a fork server has imported; None: it can have none
+
+
+def _python(id, title, code, want, modules):
+    # Not the one on PATH, which may be a shim that starts a shell first.
+    return Work(id, title, "python", code, want, ["/usr/bin/python3", "-c", code], modules)
+
+
+def all_works():
+    node = "/usr/bin/node" if os.path.exists("/usr/bin/node") else shutil.which("node") or "node"
+    return [
+        _python("W1", "Python print(sum(range(1,101)))", "print(sum(range(1,101)))", "5050\n", []),
+        Work("W2", "node console.log(2+2)", "javascript", "console.log(2+2)", "4\n",
+             [node, "-e", "console.log(2+2)"]),
+        Work("W3", "sh -c 'echo hi'", "sh", "echo hi", "hi\n", ["/bin/sh", "-c", "echo hi"]),
+        _python("W4", "Python with numpy",
+                "import numpy; print(int(numpy.arange(10).sum()))", "45\n", ["numpy"]),
+    ]
