@@ -8,6 +8,8 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
+#define CELL_WORKSPACE "/workspace" /* in every kind of cell that has a root of its own */
+
 enum { CONTROL_BUFFER = 4 * FRAME_MAX };
 
 static void on_event(struct hotcell *h, struct source *source, uint32_t events)
@@ -118,6 +120,8 @@ int cell_make(struct hotcell *h, const struct cell_wish *wish, struct hotcell_ce
 	cell->link = link;
 	cell->id = m.cell;
 	cell->control_fd = ends[0];
+	if (link->kind != ISOLATION_PROCESS)
+		cell->workspace = xstrdup(CELL_WORKSPACE);
 	cell->source.on_event = on_event;
 	cell->next = h->cells;
 	h->cells = cell;

@@ -30,6 +30,7 @@ struct birth {
 	int socket_fd;
 	int null_fd;
 	int errno_at_exec;
+	sigset_t ignored;
 };
 
 /* Runs in the child, which shares our memory until it is the warden. */
@@ -55,14 +56,34 @@ static int be_born(void *context)
 	if (dup2(sock, WARDEN_SOCKET_FD) < 0)
 		goto failed;
 	syscall(SYS_close_range, WARDEN_SOCKET_FD + 1, ~0U, 0);
+	/* Handlers end at exec by themselves; what is ignored stays so unless it is undone. */
 	for (int s = 1; s < NSIG; s++)
-		signal(s, SIG_DFL);
+		if (sigismember(&b->ignored, s) == 1)
+			signal(s, SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	execve(b->path, b->argv, no_environment);
 failed:
 	b->errno_at_exec = errno;
 	_exit(127);
+}
+
+/* One line of /proc tells it; asking for each signal would take 64 calls. */
+static void find_ignored(sigset_t *ret)
+{
+	auto_buf struct buf text = { 0 };
+	struct err ignored;
+	unsigned long long mask = ~0ULL;
+	char *line;
+
+	sigemptyset(ret);
+	if (fd_slurp(AT_FDCWD, "/proc/self/status", 65536, &text, &ignored) == 0) {
+		line = strstr(text.data, "SigIgn:");
+		mask = line ? strtoull(line + 7, NULL, 16) : mask;
+	}
+	for (int s = 1; s <= 64; s++)
+		if (mask & (1ULL << (s - 1)))
+			sigaddset(ret, s);
 }
 
 /* Like vfork, with a pidfd and without SIGCHLD: whoever embeds us never hears of it. */
@@ -224,6 +245,7 @@ int link_start(struct hotcell *h, struct link *link, bool check, struct err *e)
 		.socket_fd = ends[1],
 		.null_fd = open("/dev/null", O_RDWR | O_CLOEXEC),
 	};
+	find_ignored(&birth.ignored);
 	failed = spawn(&birth, &link->pid_fd, e);
 	own_close(&birth.null_fd);
 	close(ends[1]);

@@ -284,6 +284,7 @@ static void fill_limits(const struct hotcell_work *work, bool compile, struct ms
 	m->open_files = l.at[LIMIT_OPEN_FILES];
 	m->processes = l.at[LIMIT_PROCESSES];
 	m->output_bytes = l.at[LIMIT_OUTPUT_BYTES];
+	m->list_when_done = !compile && !work->raw_argv;
 	m->stdin_kind = !compile && (work->request.have_stdin_fd || work->request.stdin_data) ?
 				STDIN_STREAM :
 				STDIN_NULL;

@@ -32,7 +32,7 @@ void result_begin(struct hotcell_work *work)
 	work->result->limits_not_enforced = xalloc((LIMIT_COUNT + 2) * sizeof(char *));
 }
 
-void result_note_limits(struct hotcell_work *work)
+static void result_note_limits(struct hotcell_work *work)
 {
 	const struct msg_made *facts = &work->cell->facts;
 	char **at = work->result->limits_not_enforced;
@@ -146,6 +146,13 @@ static void describe(const struct hotcell_work *work, struct hotcell_result *r)
 				limit_show(row->unit, work->step_limits.at[by_limit[i].limit], shown,
 					sizeof(shown)));
 	}
+	if (r->reason == HOTCELL_DISK_LIMIT) {
+		size_t used = strlen(r->reason_text);
+
+		snprintf(r->reason_text + used, sizeof(r->reason_text) - used, ", or %s a file",
+			limit_show(UNIT_BYTES, work->step_limits.at[LIMIT_FILE_BYTES], shown,
+				sizeof(shown)));
+	}
 }
 
 void result_complete(struct hotcell_work *work)
@@ -153,6 +160,7 @@ void result_complete(struct hotcell_work *work)
 	struct hotcell_result *r = work->result;
 	const struct usage *u = &work->usage;
 
+	result_note_limits(work);
 	r->reason = reason_of(work);
 	r->exit_code = work->ended_without_exit ? 128 + SIGKILL : exit_code_of(work->exited.wait_status);
 	if (r->reason == HOTCELL_TIMEOUT)

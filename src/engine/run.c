@@ -125,13 +125,16 @@ static void continue_staging(struct hotcell_work *work)
 		begin_exec(work, request_compiles(work));
 }
 
-void run_on_made(struct hotcell_work *work)
+static void begin_staging(struct hotcell_work *work)
 {
-	if (work->step != WORK_MAKING)
-		return;
-	result_note_limits(work);
 	work_goto(work, WORK_STAGING);
 	continue_staging(work);
+}
+
+void run_on_made(struct hotcell_work *work)
+{
+	if (work->step == WORK_MAKING)
+		begin_staging(work);
 }
 
 void run_on_room(struct hotcell_work *work)
@@ -144,19 +147,15 @@ void run_on_room(struct hotcell_work *work)
 		stage_stdin_continue(work);
 }
 
-static void settle(struct hotcell_work *work)
+static void settle(struct hotcell_work *work, bool compiled)
 {
 	stage_stdin_end(work);
 	work_goto(work, WORK_SETTLING);
 	set_timer(work, BACKSTOP_MS);
-	if (work->raw_argv)
-		work->have_list = true; /* a probe leaves nothing of interest */
-	/* Both at once: the two answers come from two processes. */
+	/* After a compiler, and after a probe, there is nothing of interest to list. */
+	work->have_list = compiled || work->raw_argv;
 	if (cell_account(work->cell))
 		work->have_usage = true;
-	put_bare(&work->engine->out, CELL_LIST);
-	if (!work->have_list && cell_send(work->cell) != 0)
-		work->have_list = true;
 }
 
 static void step_if_settled(struct hotcell_work *work)
@@ -184,7 +183,7 @@ static void on_exited(struct hotcell_work *work, const struct msg_exited *m)
 	work->exited = *m;
 	work->exited.text = NULL;
 	if (!compiled) {
-		settle(work);
+		settle(work, false);
 		return;
 	}
 	result_note_compile(work);
@@ -192,7 +191,7 @@ static void on_exited(struct hotcell_work *work, const struct msg_exited *m)
 		work->cpu_before_us = m->cpu_us;
 		begin_exec(work, false);
 	} else {
-		settle(work);
+		settle(work, true);
 	}
 }
 
@@ -261,6 +260,11 @@ void run_on_gone(struct hotcell_work *work)
 		break;
 	case WORK_COMPILING:
 	case WORK_RUNNING:
+		/* It may never have come up at all. */
+		if (!work->cell->made) {
+			work_fail(work, &work->cell->failure);
+			break;
+		}
 		work->ended_without_exit = true;
 		finish(work);
 		break;
@@ -329,8 +333,10 @@ static int begin(struct hotcell_work *work, const struct cell_wish *wish, struct
 	if (take_cell(work, wish, e))
 		return -1;
 	result_begin(work);
-	if (work->cell->made)
-		run_on_made(work);
+	/* Only a process cell's workspace has a path that is not known before: elsewhere what is
+	 * sent now waits in the socket for the keeper. */
+	if (work->cell->workspace)
+		begin_staging(work);
 	return 0;
 }
 

@@ -101,7 +101,6 @@ void collect_got(struct hotcell_work *work, uint32_t error);
 
 /* ---- result.c ---- */
 void result_begin(struct hotcell_work *work);
-void result_note_limits(struct hotcell_work *work);
 void result_note_compile(struct hotcell_work *work);
 /* Fills in how it ended. */
 void result_complete(struct hotcell_work *work);

@@ -49,6 +49,7 @@ struct keeper {
 	int64_t last_kill_us;
 	uint64_t output_max;
 	uint64_t file_max;
+	bool list_when_done;
 	uint64_t output_seen[2];
 
 	struct err put_error; /* kind is ERR_NONE while staging goes well */
@@ -248,6 +249,7 @@ static void on_exec(struct keeper *k, struct msg_exec *m)
 	k->deadline_us = m->wall_ms ? k->started_us + (int64_t)m->wall_ms * 1000 : 0;
 	k->output_max = m->output_bytes;
 	k->file_max = m->file_bytes;
+	k->list_when_done = m->list_when_done;
 	k->output_seen[0] = k->output_seen[1] = 0;
 	k->stdin_at = k->stdin_len = 0;
 	k->stdin_ends = false;
@@ -389,6 +391,9 @@ static void finish_if_over(struct keeper *k)
 	send_exited(k, "");
 	program_close(&k->program);
 	k->state = IDLE;
+	/* Unasked: it would be asked for next. */
+	if (k->list_when_done)
+		files_list(&k->files, send_frame, k);
 }
 
 static void step(struct keeper *k)
@@ -444,7 +449,8 @@ static int begin(struct keeper *k, const struct keeper_options *options, struct 
 {
 	sigset_t child;
 
-	*k = (struct keeper){ .options = options };
+	/* Field by field: it is zero already, and assigning all of it would touch its buffers. */
+	k->options = options;
 	k->program = (struct program){ .stdin_fd = -1, .out_fd = { -1, -1 } };
 	signal(SIGPIPE, SIG_IGN);
 	sigemptyset(&child);

@@ -44,9 +44,9 @@ static int pipes_open(struct pipes *p, bool with_stdin, struct err *e)
 /* Never above the hard limit that we have ourselves: raising needs a capability. */
 static void lower_limit(__rlimit_resource_t which, uint64_t soft, uint64_t hard)
 {
-	struct rlimit now;
+	struct rlimit now = { .rlim_cur = soft, .rlim_max = hard };
 
-	if (getrlimit(which, &now))
+	if (setrlimit(which, &now) == 0 || getrlimit(which, &now))
 		return;
 	if (hard < now.rlim_max)
 		now.rlim_max = hard;
@@ -62,7 +62,7 @@ static void set_limits(const struct msg_exec *exec)
 	lower_limit(RLIMIT_NICE, 0, 0);
 	lower_limit(RLIMIT_RTPRIO, 0, 0);
 	lower_limit(RLIMIT_SIGPENDING, 1024, 1024);
-	lower_limit(RLIMIT_STACK, 8 << 20, RLIM_INFINITY);
+	lower_limit(RLIMIT_STACK, 8 << 20, 64 << 20);
 	if (exec->file_bytes)
 		lower_limit(RLIMIT_FSIZE, exec->file_bytes, exec->file_bytes);
 	if (exec->open_files)

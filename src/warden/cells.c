@@ -55,10 +55,13 @@ static void watch(struct cell *cell, struct watch_sum *sum)
 		cell->watched.cpu_us = sum->cpu_us;
 }
 
+/* Asked once: the C library opens files to find out. */
 static uint64_t processors(void)
 {
-	long n = sysconf(_SC_NPROCESSORS_ONLN);
+	static long n;
 
+	if (n == 0)
+		n = sysconf(_SC_NPROCESSORS_ONLN);
 	return n > 0 ? (uint64_t)n : 1;
 }
 

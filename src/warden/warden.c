@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -313,6 +314,9 @@ static int prepare(struct warden *w)
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = NULL };
 
 	signal(SIGPIPE, SIG_IGN);
+	/* Never in the way of whoever wakes us: clearing up after a cell can wait until the caller
+	 * has its result. Children are not batch. */
+	sched_setscheduler(0, SCHED_BATCH | SCHED_RESET_ON_FORK, &(struct sched_param){ 0 });
 	prctl(PR_SET_CHILD_SUBREAPER, o->isolation->kind == ISOLATION_PROCESS);
 	w->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (w->epoll_fd < 0 || epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, o->socket_fd, &event))

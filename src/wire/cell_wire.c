@@ -42,6 +42,7 @@ void put_exec(struct frame_out *f, const struct msg_exec *m)
 	frame_put_u64(f, m->processes);
 	frame_put_u64(f, m->output_bytes);
 	frame_put_u8(f, m->stdin_kind);
+	frame_put_u8(f, m->list_when_done);
 	frame_put_u32(f, m->argv_count);
 	for (uint32_t i = 0; i < m->argv_count; i++)
 		frame_put_string(f, exec_argv(m)[i]);
@@ -61,6 +62,7 @@ bool get_exec(struct frame_in *f, struct msg_exec *m)
 	m->processes = frame_get_u64(f);
 	m->output_bytes = frame_get_u64(f);
 	m->stdin_kind = frame_get_u8(f);
+	m->list_when_done = frame_get_u8(f);
 	m->argv_count = frame_get_u32(f);
 	if (m->argv_count < 1 || m->argv_count > EXEC_WORDS_MAX - 2)
 		return false;

@@ -6,6 +6,7 @@
  *	  STDIN…, STDIN_END   ──────▶
  *	  ◀──────  OUTPUT…               what it prints, as it comes
  *	  ◀──────  EXITED                how it ended: nothing of it is running any more
+ *	  ◀──────  FILE…, LISTED         if EXEC asked for it
  *	  LIST                ──────▶
  *	  ◀──────  FILE…, LISTED         what is in the workspace, and what of it is new
  *	  GET path            ──────▶
@@ -59,6 +60,7 @@ struct msg_exec {
 	uint64_t processes;
 	uint64_t output_bytes;
 	uint8_t stdin_kind;
+	uint8_t list_when_done; /* send FILE…, LISTED behind EXITED */
 	uint32_t argv_count;
 	uint32_t env_count;
 	/* argv, then environment, each NULL-terminated. */

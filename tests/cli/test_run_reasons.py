@@ -79,7 +79,7 @@ def test_a_timeout_counts_children_that_keep_the_output_open(anyone, isolation):
 
 
 def test_cpu_limit(anyone, isolation):
-    object = python(anyone, BEFORE + "while True: pass", "--cpu-time", "300ms", "--timeout", "60s",
+    object = python(anyone, BEFORE + "while True: pass", "--cpu-time", "300ms", "--timeout", "20s",
                     "--isolation", isolation)
     assert object["reason"] == "cpu_limit"
     assert object["stdout"] == "before\n"
@@ -112,7 +112,7 @@ for i in range(6):
         time.sleep(1000)
     children.append(pid)
 time.sleep(1000)
-""", "--cpu-time", "600ms", "--timeout", "60s", "--isolation", isolation)
+""", "--cpu-time", "600ms", "--timeout", "20s", "--isolation", isolation)
     assert object["reason"] == "cpu_limit"
     assert object["stdout"] == "before\n"
 
@@ -124,7 +124,7 @@ while True:
         burn(0.05)
         os._exit(0)
     os.wait()
-""", "--cpu-time", "400ms", "--timeout", "60s", "--isolation", isolation)
+""", "--cpu-time", "400ms", "--timeout", "20s", "--isolation", isolation)
     assert object["reason"] == "cpu_limit"
     assert object["stdout"] == "before\n"
 
@@ -136,7 +136,7 @@ def test_memory_limit(anyone, isolation):
     object = python(anyone, BEFORE + """
 kept = []
 while len(kept) < 600: kept.append(bytearray(1 << 20))
-import time; time.sleep(20)
+import time; time.sleep(10)
 """, "--memory", "64M", "--isolation", isolation)
     assert object["reason"] == "memory_limit"
     assert object["stdout"] == "before\n"
@@ -157,8 +157,9 @@ import os, time
 for i in range(8):
     if os.fork() == 0:
         kept = bytearray(os.urandom(1 << 20) * 30)
-        time.sleep(1000)
-time.sleep(20)
+        time.sleep(10)
+        os._exit(0)
+os.wait()
 """, "--memory", "128M", "--isolation", isolation)
     assert object["reason"] == "memory_limit"
     assert object["stdout"] == "before\n"

@@ -44,6 +44,8 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 def call(name, *args):
     "The value of a system call, or the name of its error."
+    if isinstance(name, str) and name not in NR:
+        return "ENOSYS"  # this architecture never had it
     ctypes.set_errno(0)
     words = [ctypes.c_long(a) if isinstance(a, int) else a for a in args]
     words += [ctypes.c_long(0)] * (6 - len(words))
@@ -135,12 +137,16 @@ class Running:
         self.process.stdin.write(text)
         self.process.stdin.flush()
 
-    def end(self, sig=signal.SIGINT):
-        """Ends it, unless it has ended; returns the exit status."""
-        if self.process.poll() is None:
-            self.process.send_signal(sig)
+    def wait(self):
+        """Lets it come to its end; returns the exit status."""
         self.process.communicate(timeout=PATIENCE_S)
         return self.process.returncode
+
+    def end(self, sig=signal.SIGINT):
+        """Ends it, unless it has ended."""
+        if self.process.poll() is None:
+            self.process.send_signal(sig)
+        return self.wait()
 
 
 def as_whom(who):

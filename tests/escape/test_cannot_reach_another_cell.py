@@ -49,7 +49,7 @@ def test_cannot_reach_another_cell(attack):
                     "workspace": ["main.py"]}
     victim.send("go on\n")
     victim.wait_for("still here theirs")
-    assert victim.end() == 0
+    assert victim.wait() == 0
 
 
 def test_the_attack_finds_what_is_in_its_own_cell(attack):
