@@ -160,6 +160,8 @@ void cgroup_forget(struct cgroup *g)
 	*g = (struct cgroup){ 0 };
 	for (int i = 0; i < CONTROLLER_COUNT; i++)
 		g->fd[i] = -1;
+	for (int i = 0; i < FIGURE_COUNT; i++)
+		g->figure_fd[i] = -1;
 }
 
 static int make_in(struct cgroup *g, int tree_fd)
@@ -167,6 +169,27 @@ static int make_in(struct cgroup *g, int tree_fd)
 	if (mkdirat(tree_fd, g->name, 0755) && errno != EEXIST)
 		return -1;
 	return openat(tree_fd, g->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static void open_figures(struct cgroup *g)
+{
+	static const struct {
+		enum controller controller;
+		const char *file[2]; /* version 1, version 2 */
+	} figures[FIGURE_COUNT] = {
+		[FIGURE_CPU] = { CONTROLLER_CPUACCT, { "cpuacct.usage", "cpu.stat" } },
+		[FIGURE_MEMORY] = { CONTROLLER_MEMORY, { "memory.max_usage_in_bytes", "memory.peak" } },
+		[FIGURE_OOM] = { CONTROLLER_MEMORY, { "memory.oom_control", "memory.events" } },
+		[FIGURE_PIDS] = { CONTROLLER_PIDS, { "pids.peak", "pids.peak" } },
+	};
+
+	for (int i = 0; i < FIGURE_COUNT; i++) {
+		int fd = g->fd[figures[i].controller];
+
+		if (fd >= 0)
+			g->figure_fd[i] = openat(
+				fd, figures[i].file[g->tree->version - 1], O_RDONLY | O_CLOEXEC);
+	}
 }
 
 int cgroup_make(
@@ -185,6 +208,7 @@ int cgroup_make(
 			return -1;
 		}
 	}
+	open_figures(ret);
 	return 0;
 }
 
@@ -197,20 +221,23 @@ static int write_number(int dir_fd, const char *file, uint64_t value, struct err
 }
 
 /* Version 1 has two limits, and memory may never exceed memory+swap: which is written first
- * depends on whether they go up or down, so both orders are tried. */
-static int set_memory1(int fd, uint64_t bytes, struct err *e)
+ * depends on whether they go up or down. */
+static int set_memory1(int fd, uint64_t bytes, uint64_t before, struct err *e)
 {
+	static const char alone[] = "memory.limit_in_bytes";
 	static const char with_swap[] = "memory.memsw.limit_in_bytes";
-	struct err ignored;
+	bool down = before == 0 || bytes < before;
 
-	if (faccessat(fd, with_swap, F_OK, 0)) {
-		fd_write_text(fd, "memory.swappiness", "0");
-		return write_number(fd, "memory.limit_in_bytes", bytes, e);
-	}
-	write_number(fd, with_swap, bytes, &ignored);
-	if (write_number(fd, "memory.limit_in_bytes", bytes, e))
+	if (write_number(fd, down ? alone : with_swap, bytes, e) &&
+		(down || faccessat(fd, with_swap, F_OK, 0) == 0))
 		return -1;
-	return write_number(fd, with_swap, bytes, e);
+	if (write_number(fd, down ? with_swap : alone, bytes, e) == 0)
+		return 0;
+	/* No accounting of swap in this kernel: then the cell gets none. */
+	if (!down || faccessat(fd, with_swap, F_OK, 0) == 0)
+		return -1;
+	fd_write_text(fd, "memory.swappiness", "0");
+	return 0;
 }
 
 static int set_memory2(int fd, uint64_t bytes, struct err *e)
@@ -237,21 +264,26 @@ static int set_cpus(const struct cgroup *g, uint64_t milli, struct err *e)
 	return fd_write_text(fd, "cpu.max", text) ? err_sys(e, "write cpu.max") : 0;
 }
 
-int cgroup_set_limits(const struct cgroup *g, const struct limits *limits, struct err *e)
+int cgroup_set_limits(struct cgroup *g, const struct limits *limits, struct err *e)
 {
 	uint64_t memory = limits->at[LIMIT_MEMORY_BYTES];
 	uint64_t processes = limits->at[LIMIT_PROCESSES];
+	uint64_t cpus = limits->at[LIMIT_CPUS_MILLI];
+	struct limits before = g->limits;
 	int fd = g->fd[CONTROLLER_MEMORY];
 
-	if (memory && fd >= 0 &&
-		(g->tree->version == 1 ? set_memory1(fd, memory, e) : set_memory2(fd, memory, e)))
+	g->limits = *limits;
+	if (memory && fd >= 0 && memory != before.at[LIMIT_MEMORY_BYTES] &&
+		(g->tree->version == 1 ?
+				set_memory1(fd, memory, before.at[LIMIT_MEMORY_BYTES], e) :
+				set_memory2(fd, memory, e)))
 		return -1;
 	/* One more for the keeper. */
-	if (processes && g->fd[CONTROLLER_PIDS] >= 0 &&
+	if (processes && g->fd[CONTROLLER_PIDS] >= 0 && processes != before.at[LIMIT_PROCESSES] &&
 		write_number(g->fd[CONTROLLER_PIDS], "pids.max", processes + 1, e))
 		return -1;
-	if (limits->at[LIMIT_CPUS_MILLI] && g->fd[CONTROLLER_CPU] >= 0)
-		return set_cpus(g, limits->at[LIMIT_CPUS_MILLI], e);
+	if (cpus && g->fd[CONTROLLER_CPU] >= 0 && cpus != before.at[LIMIT_CPUS_MILLI])
+		return set_cpus(g, cpus, e);
 	return 0;
 }
 
@@ -275,14 +307,22 @@ int cgroup_entrances(const struct cgroup *g, int *ret_into, int ret_tasks[CONTRO
 	return count;
 }
 
+static int read_figure(const struct cgroup *g, enum cgroup_figure which, char *ret, size_t size)
+{
+	ssize_t n = g->figure_fd[which] < 0 ? -1 : pread(g->figure_fd[which], ret, size - 1, 0);
+
+	ret[n > 0 ? n : 0] = '\0';
+	return n > 0 ? 0 : -1;
+}
+
 /* The number behind `key` in a file of "key number" lines. */
-static uint64_t keyed(int fd, const char *file, const char *key)
+static uint64_t keyed(const struct cgroup *g, enum cgroup_figure which, const char *key)
 {
 	char text[2048];
 	char *at = text;
 	size_t len = strlen(key);
 
-	if (fd < 0 || fd_read_text(fd, file, text, sizeof(text)))
+	if (read_figure(g, which, text, sizeof(text)))
 		return 0;
 	while (at) {
 		if (strncmp(at, key, len) == 0 && at[len] == ' ')
@@ -294,31 +334,30 @@ static uint64_t keyed(int fd, const char *file, const char *key)
 	return 0;
 }
 
-static uint64_t number(int fd, const char *file)
+static uint64_t number(const struct cgroup *g, enum cgroup_figure which)
 {
-	unsigned long long value;
+	char text[64];
 
-	return fd < 0 || fd_read_u64(fd, file, &value) ? 0 : value;
+	return read_figure(g, which, text, sizeof(text)) ? 0 : strtoull(text, NULL, 10);
 }
 
 void cgroup_read_usage(const struct cgroup *g, struct usage *ret)
 {
-	int memory = g->fd[CONTROLLER_MEMORY];
-
 	if (!g->tree)
 		return;
+	ret->peak_memory_bytes = number(g, FIGURE_MEMORY);
+	ret->oom_kills = keyed(g, FIGURE_OOM, "oom_kill");
 	if (g->tree->version == 1) {
-		ret->cpu_us = number(g->fd[CONTROLLER_CPUACCT], "cpuacct.usage") / 1000;
-		ret->peak_memory_bytes = number(memory, "memory.max_usage_in_bytes");
-		ret->oom_kills = keyed(memory, "memory.oom_control", "oom_kill");
+		ret->cpu_us = number(g, FIGURE_CPU) / 1000;
 	} else {
-		ret->cpu_us = keyed(g->fd[0], "cpu.stat", "usage_usec");
-		ret->peak_memory_bytes = number(memory, "memory.peak");
-		if (ret->peak_memory_bytes == 0)
-			ret->peak_memory_bytes = number(memory, "memory.current");
-		ret->oom_kills = keyed(memory, "memory.events", "oom_kill");
+		unsigned long long now = 0;
+
+		ret->cpu_us = keyed(g, FIGURE_CPU, "usage_usec");
+		/* Kernels before 5.19 keep no peak. */
+		if (ret->peak_memory_bytes == 0 && fd_read_u64(g->fd[0], "memory.current", &now) == 0)
+			ret->peak_memory_bytes = now;
 	}
-	ret->peak_processes = number(g->fd[CONTROLLER_PIDS], "pids.peak");
+	ret->peak_processes = number(g, FIGURE_PIDS);
 	if (ret->peak_processes > 1)
 		ret->peak_processes--; /* the keeper */
 }
@@ -337,6 +376,9 @@ bool cgroup_remove(struct cgroup *g)
 {
 	bool gone = true;
 
+	for (int i = 0; i < FIGURE_COUNT; i++)
+		if (g->figure_fd[i] >= 0)
+			close(take_fd(&g->figure_fd[i]));
 	for (int i = 0; g->tree && i < CONTROLLER_COUNT; i++) {
 		if (g->fd[i] < 0)
 			continue;

@@ -29,9 +29,13 @@ struct cgroup_tree {
 	char why_not[256];            /* for whoever asks what is missing */
 };
 
+enum cgroup_figure { FIGURE_CPU, FIGURE_MEMORY, FIGURE_OOM, FIGURE_PIDS, FIGURE_COUNT };
+
 struct cgroup {
 	const struct cgroup_tree *tree;
 	int fd[CONTROLLER_COUNT];
+	int figure_fd[FIGURE_COUNT]; /* files of usage, kept open */
+	struct limits limits;        /* as written; 0 = none yet */
 	char name[160];
 };
 
@@ -48,7 +52,8 @@ uint32_t cgroup_tree_holds(const struct cgroup_tree *t);
  * only `with_cpus` asks for it. */
 int cgroup_make(
 	const struct cgroup_tree *t, uint32_t number, bool with_cpus, struct cgroup *ret, struct err *e);
-int cgroup_set_limits(const struct cgroup *g, const struct limits *limits, struct err *e);
+/* Writes what differs from what was set before. */
+int cgroup_set_limits(struct cgroup *g, const struct limits *limits, struct err *e);
 
 /* How a child gets in. Version 2: ret_into is for clone3(CLONE_INTO_CGROUP). Version 1: the child
  * writes "0" to each of ret_tasks, opened here. (Writing a pid from outside would cost

@@ -265,6 +265,7 @@ void make_sweep(struct warden *w)
 
 void make_get_ahead(struct warden *w)
 {
+	struct limits usual;
 	struct err ignored;
 
 	w->get_ahead = false;
@@ -273,8 +274,12 @@ void make_get_ahead(struct warden *w)
 	make_sweep(w);
 	w->options->isolation->get_ahead(w->state);
 	if (!w->spare_ready && w->tree.version)
-		w->spare_ready = cgroup_make(&w->tree, w->next_group++, false, &w->spare,
-					 &ignored) == 0;
+		w->spare_ready =
+			cgroup_make(&w->tree, w->next_group++, false, &w->spare, &ignored) == 0;
+	/* Most cells have the defaults: then nothing is left to be written. */
+	limits_set_defaults(&usual);
+	if (w->spare_ready)
+		cgroup_set_limits(&w->spare, &usual, &ignored);
 }
 
 void make_drop_spare(struct warden *w)

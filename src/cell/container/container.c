@@ -30,6 +30,7 @@ struct container {
 	struct template template;
 	struct sock_fprog filter;
 	int landlock_abi;
+	bool mask_exists[ENTER_MASKS_MAX];
 	void (*inside)(const struct cell_inside *inside);
 	int host_net_fd;      /* -1 unless cells may have the machine's network */
 	bool may_return;      /* we may setns() back into the machine's network */
@@ -88,6 +89,16 @@ static int enter_namespaces(struct container *c, bool host_network, struct err *
 	return 0;
 }
 
+/* Looked up once, not for every cell: the same kernel makes all their /procs. */
+static void find_masks(struct container *c)
+{
+	const char *const *masks;
+	unsigned count = enter_masks(&masks);
+
+	for (unsigned i = 0; i < count; i++)
+		c->mask_exists[i] = access(masks[i], F_OK) == 0;
+}
+
 static int prepare(const struct isolation_options *options, void **ret_state, struct err *e)
 {
 	struct container *c = xalloc(sizeof(*c));
@@ -96,6 +107,7 @@ static int prepare(const struct isolation_options *options, void **ret_state, st
 	c->host_net_fd = -1;
 	c->inside = options->inside;
 	c->landlock_abi = landlock_abi();
+	find_masks(c);
 	if (enter_namespaces(c, options->host_network, e))
 		return -1;
 	if (template_build(&c->template, options->drivers, e))
@@ -198,6 +210,7 @@ static int make(
 		.template = &c->template,
 		.filter = &c->filter,
 		.landlock_abi = c->landlock_abi,
+		.mask_exists = c->mask_exists,
 	};
 	unsigned long long flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
 	unsigned long long network_flag;

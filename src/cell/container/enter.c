@@ -96,42 +96,51 @@ static int step_root(struct entry *entry, struct err *e)
 }
 
 /* What in /proc tells about the machine or reaches into it. Reading most of it needs rights that
- * the cell lacks; this does not rely on that. */
-static const struct {
-	const char *path;
-	const char *cover;
-} masks[] = {
-	{ "/proc/kcore", "file" },
-	{ "/proc/keys", "file" },
-	{ "/proc/key-users", "file" },
-	{ "/proc/kallsyms", "file" },
-	{ "/proc/kmsg", "file" },
-	{ "/proc/modules", "file" },
-	{ "/proc/sysrq-trigger", "file" },
-	{ "/proc/timer_list", "file" },
-	{ "/proc/sched_debug", "file" },
-	{ "/proc/latency_stats", "file" },
-	{ "/proc/acpi", "dir" },
-	{ "/proc/bus", "dir" },
-	{ "/proc/fs", "dir" },
-	{ "/proc/irq", "dir" },
-	{ "/proc/scsi", "dir" },
+ * the cell lacks; this does not rely on that. Directories end with a slash. */
+static const char *const masks[] = {
+	"/proc/kcore",
+	"/proc/keys",
+	"/proc/key-users",
+	"/proc/kallsyms",
+	"/proc/kmsg",
+	"/proc/modules",
+	"/proc/sysrq-trigger",
+	"/proc/timer_list",
+	"/proc/sched_debug",
+	"/proc/latency_stats",
+	"/proc/acpi/",
+	"/proc/bus/",
+	"/proc/fs/",
+	"/proc/irq/",
+	"/proc/scsi/",
 };
+
+unsigned enter_masks(const char *const **ret)
+{
+	_Static_assert(COUNT(masks) <= ENTER_MASKS_MAX, "room for all");
+	*ret = masks;
+	return COUNT(masks);
+}
+
+static int mask(const char *path, struct err *e)
+{
+	char target[64];
+	int len = snprintf(target, sizeof(target), CELL_ROOT "%s", path);
+	bool is_dir = target[len - 1] == '/';
+
+	if (mount(is_dir ? CELL_ROOT "/.masked/dir" : CELL_ROOT "/.masked/file", target, NULL, MS_BIND,
+		    NULL))
+		return err_sys(e, "mask '%s'", path);
+	return 0;
+}
 
 static int step_proc(struct entry *entry, struct err *e)
 {
-	(void)entry;
 	if (mount("proc", CELL_ROOT "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL))
 		return err_sys(e, "mount a fresh /proc");
-	for (size_t i = 0; i < COUNT(masks); i++) {
-		char source[64];
-		char target[64];
-
-		snprintf(source, sizeof(source), CELL_ROOT "/.masked/%s", masks[i].cover);
-		snprintf(target, sizeof(target), CELL_ROOT "%s", masks[i].path);
-		if (mount(source, target, NULL, MS_BIND, NULL) && errno != ENOENT)
-			return err_sys(e, "mask '%s'", masks[i].path);
-	}
+	for (size_t i = 0; i < COUNT(masks); i++)
+		if (entry->mask_exists[i] && mask(masks[i], e))
+			return -1;
 	return mnt_bind(CELL_ROOT "/proc/sys", CELL_ROOT "/proc/sys", MNT_RDONLY_FLAG, e);
 }
 

@@ -14,6 +14,7 @@ struct entry {
 	const struct template *template;
 	const struct sock_fprog *filter;
 	int landlock_abi;
+	const bool *mask_exists; /* by the order of enter_masks() */
 	int mapped_fd; /* read end: a byte comes once the id map is written */
 	int tasks[CONTROLLER_COUNT];
 	int tasks_count;
@@ -21,6 +22,10 @@ struct entry {
 
 /* Takes the steps in order; returns 0 in the finished cell, or -1 with the step's name in *e. */
 int enter(struct entry *entry, struct err *e);
+
+/* Files of /proc that are masked. */
+enum { ENTER_MASKS_MAX = 32 };
+unsigned enter_masks(const char *const **ret);
 
 /* One line per step: name, reason. For `hotcell doctor --explain`. */
 struct step_text {

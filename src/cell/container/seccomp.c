@@ -5,8 +5,8 @@
  *	binary search over segments of call numbers that share one answer; a call whose answer
  *	depends on an argument is a segment of its own: its rows in order, the first that fits counts
  *
- * libseccomp knows the numbers. Its own rule builder is not used: it has no "first match" and no
- * "else", and the table needs both. */
+ * libseccomp knows the numbers, at build time. Its own rule builder is not used: it has no "first
+ * match" and no "else", and the table needs both. */
 #include "cell/container/seccomp.h"
 
 #include "base/buf.h"
@@ -15,11 +15,18 @@
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/seccomp.h>
-#include <seccomp.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/syscall.h>
+
+#if defined(__x86_64__)
+#define AUDIT_ARCH_NATIVE AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define AUDIT_ARCH_NATIVE AUDIT_ARCH_AARCH64
+#else
+#error "which architecture is this?"
+#endif
 
 #define X32_BIT 0x40000000U
 #define LOAD(what)                                                                                 \
@@ -103,21 +110,29 @@ static void emit_answer(struct builder *b, const struct call *call)
 	emit(b, RETURN(action_of(call ? CALL_DENIED : CALL_ABSENT)));
 }
 
+/* The lower half follows the question; the upper half is jumped to. A conditional jump reaches 255
+ * instructions; where the lower half is longer, one that reaches anywhere is put in between. */
 static void emit_search(struct builder *b, const struct segment *segments, unsigned count)
 {
 	unsigned half = count / 2;
-	unsigned jump_at;
+	unsigned at = b->len;
+	unsigned lower;
 
 	if (count == 1) {
 		emit_answer(b, segments->call);
 		return;
 	}
-	emit(b, JUMP(BPF_JGE, (uint32_t)segments[half].first, 0, 1));
-	jump_at = b->len;
-	emit(b, (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, 0));
+	emit(b, JUMP(BPF_JGE, (uint32_t)segments[half].first, 0, 0));
 	emit_search(b, segments, half);
-	if (!b->overflow)
-		b->code[jump_at].k = b->len - jump_at - 1;
+	lower = b->len - at - 1;
+	if (lower <= UINT8_MAX) {
+		b->code[at].jt = (uint8_t)lower;
+	} else {
+		emit(b, (struct sock_filter){ 0 });
+		memmove(&b->code[at + 2], &b->code[at + 1], lower * sizeof(b->code[0]));
+		b->code[at].jf = 1;
+		b->code[at + 1] = (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, lower);
+	}
 	emit_search(b, segments + half, count - half);
 }
 
@@ -161,7 +176,7 @@ static int by_number(const void *a, const void *b)
 static int collect(struct builder *b, struct err *e)
 {
 	for (unsigned i = 0; i < seccomp_table_count; i++) {
-		int number = seccomp_syscall_resolve_name(seccomp_table[i].call);
+		int number = seccomp_numbers[i];
 		struct call *call = NULL;
 
 		/* Negative: not on this architecture, or newer than libseccomp: absent. */
@@ -191,13 +206,13 @@ int seccomp_compile(struct sock_fprog *ret, struct err *e)
 	if (collect(b, e))
 		return -1;
 	emit(b, LOAD(arch));
-	emit(b, JUMP(BPF_JEQ, seccomp_arch_native(), 1, 0));
+	emit(b, JUMP(BPF_JEQ, AUDIT_ARCH_NATIVE, 1, 0));
 	emit(b, RETURN(SECCOMP_RET_KILL_PROCESS));
 	emit(b, LOAD(nr));
-	if (seccomp_arch_native() == AUDIT_ARCH_X86_64) {
-		emit(b, JUMP(BPF_JSET, X32_BIT, 0, 1));
-		emit(b, RETURN(SECCOMP_RET_KILL_PROCESS));
-	}
+#ifdef __x86_64__
+	emit(b, JUMP(BPF_JSET, X32_BIT, 0, 1));
+	emit(b, RETURN(SECCOMP_RET_KILL_PROCESS));
+#endif
 	divide(b);
 	emit_search(b, b->segments, b->segments_count);
 	if (b->overflow)

@@ -30,6 +30,9 @@ struct seccomp_row {
 
 extern const struct seccomp_row seccomp_table[];
 extern const unsigned seccomp_table_count;
+/* The number of each row's call on this machine, negative if it has none. Made at build time from
+ * what libseccomp knows (seccomp_numbers_gen.c): looking up names takes longer than a clone. */
+extern const int seccomp_numbers[];
 
 const char *seccomp_action_name(enum seccomp_action action);
 
