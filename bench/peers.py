@@ -3,6 +3,7 @@
 All show the program the machine's own /usr, read-only, and give it an empty /tmp and /workspace and
 no network: the same files as in a hotcell, and nothing is fetched from anywhere."""
 import ctypes
+import glob
 import io
 import json
 import os
@@ -13,6 +14,7 @@ import tarfile
 import time
 
 PR_SET_PDEATHSIG = 1
+CGROUP = "bench-of-hotcell"
 LINKS = ["bin", "sbin", "lib", "lib32", "lib64", "libx32"]
 DIRS = ["usr", "etc", "proc", "dev", "sys", "tmp", "run", "workspace"]
 
@@ -68,6 +70,17 @@ def write_root_image(path):
         info = tarfile.TarInfo("etc/passwd")
         info.size = len(passwd)
         tar.addfile(info, io.BytesIO(passwd))
+
+
+def remove_cgroups():
+    """What podman and docker leave when their last container has gone."""
+    for hierarchy in glob.glob("/sys/fs/cgroup") + glob.glob("/sys/fs/cgroup/*"):
+        top = os.path.join(hierarchy, CGROUP)
+        for path, _, _ in os.walk(top, topdown=False):
+            try:
+                os.rmdir(path)
+            except OSError:
+                pass
 
 
 class Namespace:
@@ -193,7 +206,8 @@ class Podman(Peer):
 
     def argv(self, work):
         # Its own default for the limits is more than some machines let even root have.
-        return self.command + ["run", "--rm", "--network", "none", "--ulimit", "nofile=1024:1024",
+        return self.command + ["run", "--rm", "--network", "none", "--cgroup-parent", "/" + CGROUP,
+                               "--cgroups=no-conmon", "--ulimit", "nofile=1024:1024",
                                "--ulimit", "nproc=1024:1024", "-v", "/usr:/usr:ro",
                                "--tmpfs", "/tmp", "--tmpfs", "/workspace", "-w", "/workspace",
                                "bench"] + work.argv
@@ -217,7 +231,7 @@ class Docker(Peer):
             place.namespace().enter(
                 [daemon, "--data-root", at + "data", "--exec-root", at + "exec",
                  "-H", "unix://" + socket, "--pidfile", at + "pid", "--iptables=false",
-                 "--ip6tables=false", "--bridge=none"]),
+                 "--ip6tables=false", "--bridge=none", "--cgroup-parent", "/" + CGROUP]),
             stdout=self.log, stderr=self.log, preexec_fn=die_with_parent)
         self._wait_until_it_answers()
         subprocess.run(self.command + ["import", place.image(), "bench"], check=True,

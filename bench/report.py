@@ -158,7 +158,8 @@ class Plot:
     def __init__(self, report):
         self.panels = [(work, report.rows_of(work)) for work in report.works]
         rows = [row for _, panel in self.panels for row in panel]
-        self.low = 10 ** math.floor(math.log10(min(row["p50"] for row in rows)))
+        # A third: the shortest bar is to be seen, too.
+        self.low = 10 ** math.floor(math.log10(min(row["p50"] for row in rows) / 3))
         self.high = 10 ** math.ceil(math.log10(max(row["p99"] for row in rows)))
 
     def x(self, ms):

@@ -51,7 +51,8 @@ struct hotcell_options {
 	const char *const *language_dirs;  /* further ones, NULL-terminated; later ones win */
 	const char *cache_dir;             /* default: ~/.cache/hotcell; "" = keep nothing */
 	int allow_host_network;            /* requests may ask for the machine's network */
-	int once;                          /* one run is all that will be asked for */
+	int once;                          /* one run is all that will be asked for… */
+	const char *once_language;         /* …of this language, if it is known already */
 	/* A language file that could not be used: "file:line: key: what is wrong". */
 	void (*on_problem)(void *context, const char *text);
 	void *context;

@@ -221,6 +221,7 @@ static int run(struct run_options *o)
 		.language_dirs = o->language_dirs,
 		.allow_host_network = o->request.network == HOTCELL_NETWORK_HOST,
 		.once = 1,
+		.once_language = o->request.language,
 		.on_problem = complain_of_language,
 	};
 	struct show s = { .options = o, .signal_fd = catch_signals() };

@@ -101,6 +101,13 @@ static int load_languages(struct hotcell *h, const struct hotcell_options *o, st
 	const char *dirs[DIRS_MAX];
 	unsigned count = 0;
 
+	/* One file instead of all, where nobody can have overridden it. */
+	if (o->once && o->once_language && !(o->language_dirs && *o->language_dirs) &&
+		(!own || access(own, F_OK))) {
+		h->registry = registry_load_one(shipped, o->once_language);
+		if (h->registry)
+			return 0;
+	}
 	dirs[count++] = shipped;
 	/* Not ours to read (another's home): as good as not there. */
 	if (own && access(own, R_OK | X_OK) == 0)

@@ -70,6 +70,9 @@ struct registry;
  * problem. Never fails. */
 struct registry *registry_load(const char *const *dirs, unsigned dirs_count,
 	void (*on_problem)(void *context, const char *text), void *context);
+/* Only `dir`/`id`.yaml, for who knows what it wants: NULL if it is not there or wrong, and whether
+ * another file claims the same id is not looked at. */
+struct registry *registry_load_one(const char *dir, const char *id);
 void registry_free(struct registry *r);
 
 unsigned registry_count(const struct registry *r);

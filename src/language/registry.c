@@ -124,6 +124,26 @@ static int by_id(const void *a, const void *b)
 	return strcmp(x->language->id, y->language->id);
 }
 
+struct registry *registry_load_one(const char *dir, const char *id)
+{
+	struct loading l = { .registry = xalloc(sizeof(struct registry)) };
+	auto_free char *name = xasprintf("%s.yaml", id);
+	auto_free char *path = path_join(dir, name);
+	struct err ignored;
+	struct language *language;
+
+	/* What is no id cannot be a file's name either. */
+	if (strchr(id, '/') || access(path, R_OK) || !(language = schema_load(path, &ignored))) {
+		free(l.registry);
+		return NULL;
+	}
+	add(&l, language);
+	if (strcmp(l.registry->at[0].language->id, id) == 0)
+		return l.registry;
+	registry_free(l.registry);
+	return NULL;
+}
+
 struct registry *registry_load(const char *const *dirs, unsigned dirs_count,
 	void (*on_problem)(void *context, const char *text), void *context)
 {

@@ -316,7 +316,9 @@ static int prepare(struct warden *w)
 	signal(SIGPIPE, SIG_IGN);
 	/* Never in the way of whoever wakes us: clearing up after a cell can wait until the caller
 	 * has its result. Children are not batch. */
-	sched_setscheduler(0, SCHED_BATCH | SCHED_RESET_ON_FORK, &(struct sched_param){ 0 });
+	if (sched_getscheduler(0) == SCHED_OTHER)
+		sched_setscheduler(
+			0, SCHED_BATCH | SCHED_RESET_ON_FORK, &(struct sched_param){ 0 });
 	prctl(PR_SET_CHILD_SUBREAPER, o->isolation->kind == ISOLATION_PROCESS);
 	w->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (w->epoll_fd < 0 || epoll_ctl(w->epoll_fd, EPOLL_CTL_ADD, o->socket_fd, &event))

@@ -35,6 +35,7 @@ struct container {
 	int host_net_fd;      /* -1 unless cells may have the machine's network */
 	bool may_return;      /* we may setns() back into the machine's network */
 	bool network_is_free; /* the namespace that we sit in belongs to no cell */
+	pid_t network_maker;  /* a child that makes the first one meanwhile; 0 = none */
 };
 
 static int write_own_map(const char *file, unsigned id)
@@ -64,6 +65,37 @@ static int enter_user_namespace(struct err *e)
 	return 0;
 }
 
+/* The first network namespace is made by a child while we build the template. The child shares our
+ * descriptors, so the one that it opens is ours too; its exit status says which it is. */
+static void start_network_maker(struct container *c)
+{
+	int pid_fd;
+	pid_t pid = isolation_clone(CLONE_FILES, -1, &pid_fd);
+
+	if (pid == 0) {
+		int fd = unshare(CLONE_NEWNET) ? 0 : open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+
+		_exit(fd > 0 && fd < 256 ? fd : 0);
+	}
+	if (pid < 0)
+		return; /* then it is made when it is needed */
+	close(pid_fd);
+	c->network_maker = pid;
+}
+
+static void enter_made_network(struct container *c)
+{
+	auto_close int fd = -1;
+	int status;
+
+	if (waitpid(c->network_maker, &status, __WALL) == c->network_maker && WIFEXITED(status) &&
+		WEXITSTATUS(status) > 0) {
+		fd = WEXITSTATUS(status);
+		c->network_is_free = setns(fd, CLONE_NEWNET) == 0;
+	}
+	c->network_maker = 0;
+}
+
 static int enter_namespaces(struct container *c, bool host_network, struct err *e)
 {
 	bool as_root = geteuid() == 0;
@@ -81,11 +113,8 @@ static int enter_namespaces(struct container *c, bool host_network, struct err *
 	}
 	c->may_return = as_root;
 	/* Who may not return must stay, if cells are to have the machine's network. */
-	if (!host_network || c->may_return) {
-		if (unshare(CLONE_NEWNET))
-			return err_sys(e, "network namespace");
-		c->network_is_free = true;
-	}
+	if (!host_network || c->may_return)
+		start_network_maker(c);
 	return 0;
 }
 
@@ -142,6 +171,8 @@ static int choose_network(
 {
 	*ret_flag = 0;
 	if (network == NETWORK_HOST) {
+		if (c->network_maker)
+			enter_made_network(c);
 		if (c->host_net_fd < 0)
 			return err_set(e, ERR_UNAVAILABLE,
 				"the machine's network was not allowed when the warden was started");
@@ -156,6 +187,8 @@ static int choose_network(
 		*ret_flag = CLONE_NEWNET;
 		return 0;
 	}
+	if (c->network_maker)
+		enter_made_network(c);
 	if (!c->network_is_free && unshare(CLONE_NEWNET))
 		return err_sys(e, "network namespace");
 	c->network_is_free = false;
@@ -166,6 +199,8 @@ static void get_ahead(void *state)
 {
 	struct container *c = state;
 
+	if (c->network_maker)
+		enter_made_network(c);
 	if (c->network_is_free || (c->host_net_fd >= 0 && !c->may_return))
 		return;
 	c->network_is_free = unshare(CLONE_NEWNET) == 0;

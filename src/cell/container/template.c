@@ -50,7 +50,6 @@ static const struct row rows[] = {
 
 	{ SHOW, "/etc/alternatives", "many programs in /usr/bin are links into it", NULL },
 	{ SHOW, "/etc/ssl/certs", "certificates of public authorities", NULL },
-	{ SHOW, "/etc/ca-certificates", "likewise", NULL },
 	{ SHOW, "/etc/pki/tls/certs", "likewise, on Fedora", NULL },
 	{ COPY, "/etc/ld.so.cache", "where libraries are", NULL },
 	{ COPY, "/etc/ld.so.conf", "likewise", NULL },
