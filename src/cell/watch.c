@@ -8,9 +8,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
-enum { PROCESSES_MAX = 8192 };
+enum { PROCESSES_MAX = 8192, MEMFDS_MAX = 4096 };
 
 struct process {
 	pid_t pid;
@@ -43,25 +45,36 @@ static bool read_stat(int proc_fd, const char *name, struct process *ret)
 	return true;
 }
 
-static uint64_t pss_bytes(int proc_fd, pid_t pid)
+struct share {
+	uint64_t all_bytes;
+	uint64_t shmem_bytes; /* of it: memory that is also a file somewhere */
+};
+
+static uint64_t rollup_bytes(const char *text, const char *key)
+{
+	const char *at = strstr(text, key);
+
+	return at ? strtoull(at + strlen(key), NULL, 10) * 1024 : 0;
+}
+
+static void add_share(int proc_fd, pid_t pid, struct share *sum)
 {
 	char path[64];
 	char text[2048];
 	unsigned long long pages;
-	char *at;
 
 	snprintf(path, sizeof(path), "%ld/smaps_rollup", (long)pid);
 	if (fd_read_text(proc_fd, path, text, sizeof(text)) == 0) {
-		at = strstr(text, "\nPss:");
-		return at ? strtoull(at + 5, NULL, 10) * 1024 : 0;
+		sum->all_bytes += rollup_bytes(text, "\nPss:");
+		sum->shmem_bytes += rollup_bytes(text, "\nPss_Shmem:");
+		return;
 	}
 	/* Not ours to read (a program that nobody may read makes its memory so): all of its pages
 	 * then, shared or not. Hiding does not make a process smaller. */
 	snprintf(path, sizeof(path), "%ld/statm", (long)pid);
-	if (fd_read_text(proc_fd, path, text, sizeof(text)) ||
-		sscanf(text, "%*u %llu", &pages) != 1)
-		return 0;
-	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
+	if (fd_read_text(proc_fd, path, text, sizeof(text)) == 0 &&
+		sscanf(text, "%*u %llu", &pages) == 1)
+		sum->all_bytes += pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 static size_t list(int proc_fd, struct process *all)
@@ -79,26 +92,137 @@ static size_t list(int proc_fd, struct process *all)
 	return count;
 }
 
-static void sum(int proc_fd, const struct process *all, size_t count, struct watch_sum *ret)
+/* ---- memory that no process needs to have mapped ---- */
+
+struct seen {
+	dev_t device;
+	ino_t inode;
+};
+
+static bool see(struct seen *seen, size_t *count, const struct stat *status)
+{
+	for (size_t i = 0; i < *count; i++)
+		if (seen[i].device == status->st_dev && seen[i].inode == status->st_ino)
+			return false;
+	if (*count == MEMFDS_MAX)
+		return true; /* counted twice, rather than not at all */
+	seen[(*count)++] = (struct seen){ .device = status->st_dev, .inode = status->st_ino };
+	return true;
+}
+
+/* Files that exist in memory only, as long as somebody holds them. */
+static uint64_t memfd_bytes(int proc_fd, const struct process *all, size_t count)
+{
+	static struct seen seen[MEMFDS_MAX];
+	size_t seen_count = 0;
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < count; i++) {
+		char path[64];
+		struct dirent *entry;
+		DIR *dir;
+		int fd;
+
+		snprintf(path, sizeof(path), "%ld/fd", (long)all[i].pid);
+		fd = all[i].chosen ? openat(proc_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+		dir = fd < 0 ? NULL : fdopendir(fd);
+		while (dir && (entry = readdir(dir))) {
+			char target[32] = "";
+			struct stat status;
+
+			if (readlinkat(fd, entry->d_name, target, sizeof(target) - 1) > 0 &&
+				strncmp(target, "/memfd:", 7) == 0 &&
+				fstatat(fd, entry->d_name, &status, 0) == 0 &&
+				see(seen, &seen_count, &status))
+				bytes += (uint64_t)status.st_blocks * 512;
+		}
+		if (dir)
+			closedir(dir);
+	}
+	return bytes;
+}
+
+/* System V segments stay when their maker has gone. */
+static uint64_t segment_bytes(int proc_fd, pid_t pid)
+{
+	char path[64];
+	auto_close int fd = -1;
+	auto_fclose FILE *file = NULL;
+	char line[512];
+	uint64_t bytes = 0;
+
+	snprintf(path, sizeof(path), "%ld/root/proc/sysvipc/shm", (long)pid);
+	fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
+	file = fd < 0 ? NULL : fdopen(fd, "r");
+	if (file)
+		fd = -1; /* the stream owns it now */
+	while (file && fgets(line, sizeof(line), file)) {
+		unsigned long long resident;
+
+		if (sscanf(line, "%*d %*d %*o %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %*u %llu",
+			    &resident) == 1)
+			bytes += resident;
+	}
+	return bytes;
+}
+
+static uint64_t disk_bytes(int proc_fd, pid_t pid)
+{
+	char path[64];
+	auto_close int fd = -1;
+	struct statvfs s;
+
+	snprintf(path, sizeof(path), "%ld/root/tmp", (long)pid);
+	fd = openat(proc_fd, path, O_PATH | O_CLOEXEC);
+	if (fd < 0 || fstatvfs(fd, &s))
+		return 0;
+	return (uint64_t)(s.f_blocks - s.f_bfree) * s.f_frsize;
+}
+
+static uint64_t file_bytes(int proc_fd, const struct process *all, size_t count, pid_t keeper)
+{
+	uint64_t bytes = memfd_bytes(proc_fd, all, count);
+
+	/* Through any process of the cell but the keeper, into which we may not look. */
+	for (size_t i = 0; i < count; i++) {
+		uint64_t disk = all[i].chosen && all[i].pid != keeper ?
+					disk_bytes(proc_fd, all[i].pid) :
+					0;
+
+		if (disk)
+			return bytes + disk + segment_bytes(proc_fd, all[i].pid);
+	}
+	return bytes;
+}
+
+static void sum(int proc_fd, const struct process *all, size_t count, pid_t keeper,
+	bool has_namespaces, struct watch_sum *ret)
 {
 	uint64_t tick_us = 1000000 / (uint64_t)sysconf(_SC_CLK_TCK);
+	struct share share = { 0 };
+	uint64_t files;
 
 	*ret = (struct watch_sum){ 0 };
 	for (size_t i = 0; i < count; i++) {
 		if (!all[i].chosen)
 			continue;
-		ret->memory_bytes += pss_bytes(proc_fd, all[i].pid);
+		add_share(proc_fd, all[i].pid, &share);
 		ret->cpu_us += all[i].cpu_ticks * tick_us;
 		ret->processes++;
 	}
 	if (ret->processes)
 		ret->processes--;
+	files = has_namespaces ? file_bytes(proc_fd, all, count, keeper) :
+				 memfd_bytes(proc_fd, all, count);
+	/* What is mapped of those files is in both sums: the larger one counts. */
+	ret->memory_bytes = share.all_bytes - share.shmem_bytes +
+			    (files > share.shmem_bytes ? files : share.shmem_bytes);
 }
 
 /* One warden looks at one cell at a time. */
 static struct process table[PROCESSES_MAX];
 
-void watch_descendants(pid_t keeper, struct watch_sum *ret)
+void watch_descendants(pid_t keeper, bool has_namespaces, struct watch_sum *ret)
 {
 	auto_close int proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	size_t count = list(proc_fd, table);
@@ -113,5 +237,5 @@ void watch_descendants(pid_t keeper, struct watch_sum *ret)
 				if (table[k].chosen && table[k].pid == table[i].parent)
 					found = table[i].chosen = true;
 	}
-	sum(proc_fd, table, count, ret);
+	sum(proc_fd, table, count, keeper, has_namespaces, ret);
 }

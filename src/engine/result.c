@@ -167,8 +167,11 @@ void result_complete(struct hotcell_work *work)
 		r->exit_code = -1;
 	r->duration_us = work->exited.wall_us;
 	r->usage.cpu_us = u->cpu_us ? u->cpu_us - work->cpu_before_us : work->exited.cpu_us;
-	r->usage.peak_memory_bytes =
-		u->peak_memory_bytes ? u->peak_memory_bytes : work->exited.max_rss_bytes;
+	/* A watch from outside may have missed the peak that the kernel saw. */
+	r->usage.peak_memory_bytes = u->peak_memory_bytes;
+	if ((work->cell->facts.soft & LIMIT_BIT(LIMIT_MEMORY_BYTES) || !u->peak_memory_bytes) &&
+		work->exited.max_rss_bytes > u->peak_memory_bytes)
+		r->usage.peak_memory_bytes = work->exited.max_rss_bytes;
 	r->usage.processes = u->peak_processes ? u->peak_processes : work->exited.processes;
 	move_output(&r->out, &work->out[0][0]);
 	move_output(&r->err, &work->out[0][1]);

@@ -175,13 +175,16 @@ static void on_exited(struct hotcell_work *work, const struct msg_exited *m)
 
 	if (work->step != WORK_COMPILING && work->step != WORK_RUNNING)
 		return;
-	if (m->ended_by == ENDED_BY_FAILURE) {
+	if (m->ended_by == ENDED_BY_FAILURE && !work->raw_argv) {
 		err_set(&e, ERR_SYSTEM, "%s", m->text);
 		work_fail(work, &e);
 		return;
 	}
 	work->exited = *m;
 	work->exited.text = NULL;
+	/* A probe of what cannot be started has its answer: as a shell would say it. */
+	if (m->ended_by == ENDED_BY_FAILURE)
+		work->exited.wait_status = 127 << 8;
 	if (!compiled) {
 		settle(work, false);
 		return;

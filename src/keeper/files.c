@@ -62,6 +62,22 @@ int files_put_end(struct files *f, struct err *e)
 	return failed;
 }
 
+/* Directories that are only there to hold a staged file are not new either. */
+static void know_parents(struct files *f, const char *path)
+{
+	auto_free char *copy = xstrdup(path);
+
+	for (char *slash = strchr(copy, '/'); slash; slash = strchr(slash + 1, '/')) {
+		struct stat status;
+
+		*slash = '\0';
+		if (!baseline_find(&f->baseline, copy) &&
+			fstatat(f->workspace_fd, copy, &status, AT_SYMLINK_NOFOLLOW) == 0)
+			baseline_add(&f->baseline, copy, &status, 0);
+		*slash = '/';
+	}
+}
+
 /* The directory in which the last name of `path` stands. */
 static int open_parent(struct files *f, const char *path, struct err *e)
 {
@@ -71,6 +87,7 @@ static int open_parent(struct files *f, const char *path, struct err *e)
 
 	if (path_make_parents(f->workspace_fd, path, 0755, e))
 		return -1;
+	know_parents(f, path);
 	if (slash)
 		*slash = '\0';
 	fd = path_open_beneath(

@@ -46,7 +46,7 @@ void cell_read_usage(struct cell *cell, struct usage *ret)
 
 static void watch(struct cell *cell, struct watch_sum *sum)
 {
-	watch_descendants(cell->pid, sum);
+	watch_descendants(cell->pid, cell->has_namespaces, sum);
 	if (sum->memory_bytes > cell->watched.peak_memory_bytes)
 		cell->watched.peak_memory_bytes = sum->memory_bytes;
 	if (sum->processes > cell->watched.peak_processes)

@@ -18,6 +18,7 @@ struct cell {
 	struct cgroup cgroup;
 	uid_t uid;
 	struct limits limits;
+	bool has_namespaces;
 	uint32_t soft; /* LIMIT_BITs that we must watch ourselves */
 	int64_t look_at_us; /* when to look at its usage next; 0 = never */
 	int64_t kill_at_us; /* it was told to end: when patience is over; 0 = it was not */

@@ -96,8 +96,8 @@ static void check_user_namespaces(struct checks *c)
 		add(c, f, "ordinary users may not make them");
 	} else if (geteuid() != 0 && fd_read_u64(AT_FDCWD, apparmor, &value) == 0 && value) {
 		f.state = CHECK_MISSING;
-		f.fix = "sudo cp packaging/apparmor/hotcell /etc/apparmor.d/ && "
-			"sudo apparmor_parser -r /etc/apparmor.d/hotcell";
+		f.fix = "sudo make install && sudo cp " HOTCELL_SHAREDIR "/apparmor/hotcell "
+			"/etc/apparmor.d/ && sudo apparmor_parser -r /etc/apparmor.d/hotcell";
 		add(c, f, "AppArmor keeps ordinary users' programs without a profile from using them "
 			  "(Ubuntu 23.10 and later)");
 	} else {

@@ -7,6 +7,8 @@
 #include "warden/check.h"
 #include "warden/warden.h"
 
+enum { REFUSED_MAX = 64 };
+
 /* A MAKE that was read and not begun yet: frames behind it may be kills, which come first. */
 struct pending {
 	struct pending *next;
@@ -26,6 +28,12 @@ struct warden {
 	struct checks checks;
 	int epoll_fd;
 	bool sealed;
+	/* Directories that cannot be shown, and why: only who asks for one is refused. */
+	struct refusal {
+		char *path;
+		char *why;
+	} refused[REFUSED_MAX];
+	size_t refused_count;
 	bool engine_gone;
 	bool swept; /* what dead wardens left is removed */
 	struct cell *cells;

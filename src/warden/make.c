@@ -25,6 +25,14 @@ static void tell_failure(struct warden *w, uint32_t id, const struct err *e)
 
 /* ---- asking ---- */
 
+static int refuse_need(const struct warden *w, const char *path, struct err *e)
+{
+	for (size_t i = 0; i < w->refused_count; i++)
+		if (strcmp(w->refused[i].path, path) == 0)
+			return err_set(e, ERR_INPUT, "%s", w->refused[i].why);
+	return err_set(e, ERR_INPUT, "'%s' was not allowed for cells", path);
+}
+
 static int read_needs(
 	struct warden *w, const struct msg_make *m, struct cell_spec *spec, struct err *e)
 {
@@ -32,7 +40,7 @@ static int read_needs(
 		int index = w->options->isolation->find_need(w->state, m->binds[i]);
 
 		if (index < 0)
-			return err_set(e, ERR_INPUT, "'%s' was not allowed for cells", m->binds[i]);
+			return refuse_need(w, m->binds[i], e);
 		spec->needs[spec->needs_count++] = (unsigned)index;
 	}
 	return 0;
@@ -168,6 +176,7 @@ static int build(struct warden *w, struct pending *p, struct cell *cell, struct 
 	if (judge_limits(w, p, m, e))
 		return -1;
 	cell->soft = m->soft;
+	cell->has_namespaces = w->options->isolation->kind != ISOLATION_PROCESS;
 	cell->uid = uids_take(&w->uids);
 	if (cell->uid == (uid_t)-1)
 		return err_set(e, ERR_LIMIT, "all user ids for cells are in use");

@@ -8,6 +8,7 @@
  * killed and cleared, and the warden ends. */
 #include "warden/warden.h"
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/own.h"
 #include "keeper/keeper.h"
@@ -60,11 +61,14 @@ static void keeper_inside(const struct cell_inside *inside)
 static void answer_allow(struct warden *w, struct frame_in *in)
 {
 	struct msg_path m;
+	struct err e = { 0 };
 
 	if (!get_path(in, &m) || w->sealed)
 		w->engine_gone = true; /* not an engine of ours */
-	else if (w->unusable.kind == ERR_NONE)
-		w->options->isolation->allow(w->state, m.path, &w->unusable);
+	else if (w->unusable.kind == ERR_NONE &&
+		 w->options->isolation->allow(w->state, m.path, &e) && w->refused_count < REFUSED_MAX)
+		w->refused[w->refused_count++] =
+			(struct refusal){ .path = xstrdup(m.path), .why = xstrdup(e.text) };
 }
 
 static void answer_seal(struct warden *w, struct frame_in *in)
@@ -365,6 +369,10 @@ static void finish(struct warden *w)
 	uids_close(&w->uids);
 	w->options->isolation->close(w->state);
 	checks_free(&w->checks);
+	for (size_t i = 0; i < w->refused_count; i++) {
+		free(w->refused[i].path);
+		free(w->refused[i].why);
+	}
 	close(w->epoll_fd);
 }
 

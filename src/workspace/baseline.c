@@ -20,9 +20,9 @@ uint64_t baseline_hash(uint64_t hash, const void *data, size_t len)
 	return hash;
 }
 
-static int64_t mtime_ns(const struct stat *status)
+static int64_t nanoseconds(const struct timespec *t)
 {
-	return (int64_t)status->st_mtim.tv_sec * 1000000000 + status->st_mtim.tv_nsec;
+	return (int64_t)t->tv_sec * 1000000000 + t->tv_nsec;
 }
 
 static struct baseline_entry *find(const struct baseline *b, const char *path)
@@ -53,7 +53,8 @@ void baseline_add(
 	}
 	entry->hash = content_hash;
 	entry->size = (uint64_t)status->st_size;
-	entry->mtime_ns = mtime_ns(status);
+	entry->mtime_ns = nanoseconds(&status->st_mtim);
+	entry->ctime_ns = nanoseconds(&status->st_ctim);
 	entry->inode = status->st_ino;
 	entry->type = status->st_mode & S_IFMT;
 }
@@ -111,7 +112,8 @@ bool baseline_unchanged(
 		return true;
 	if (entry->size != (uint64_t)status->st_size)
 		return false;
-	if (entry->inode == status->st_ino && entry->mtime_ns == mtime_ns(status))
+	if (entry->inode == status->st_ino && entry->mtime_ns == nanoseconds(&status->st_mtim) &&
+		entry->ctime_ns == nanoseconds(&status->st_ctim))
 		return true;
 	if (S_ISREG(status->st_mode))
 		return hash_file(dir_fd, path, &hash) == 0 && hash == entry->hash;

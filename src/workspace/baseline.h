@@ -15,6 +15,7 @@ struct baseline_entry {
 	uint64_t hash; /* of the content, or of a symlink's target */
 	uint64_t size;
 	int64_t mtime_ns;
+	int64_t ctime_ns; /* unlike the other it cannot be set back */
 	uint64_t inode;
 	mode_t type;
 };

@@ -73,10 +73,19 @@ static bool stays_inside(const char *path, const char *target)
 
 struct adding {
 	struct staging *staging;
+	int host_fd;
 	const char *host_top;
 	const char *top;
 	struct err *e;
 };
+
+/* By way of other links, which the count of names does not see. A link to nothing leads nowhere. */
+static bool leads_out(int top_fd, const char *below)
+{
+	auto_close int fd = path_open_beneath(top_fd, below, O_PATH, 0, false);
+
+	return fd < 0 && (errno == EXDEV || errno == ELOOP);
+}
 
 static int add_link(struct adding *a, struct stage_item *item, const char *below)
 {
@@ -86,7 +95,7 @@ static int add_link(struct adding *a, struct stage_item *item, const char *below
 	if (len < 0)
 		return err_sys(a->e, "read link '%s'", item->host_path);
 	target[len] = '\0';
-	if (!stays_inside(below, target))
+	if (!stays_inside(below, target) || leads_out(a->host_fd, below))
 		return err_set(a->e, ERR_INPUT, "symlink '%s' leads out of '%s', to '%s'",
 			item->host_path, a->host_top, target);
 	item->kind = FILE_SYMLINK;
@@ -120,7 +129,7 @@ static int add_entry(void *context, const char *below, const struct stat *status
 static int add_directory(
 	struct staging *s, int fd, const char *host_path, const char *path, struct err *e)
 {
-	struct adding a = { .staging = s, .host_top = host_path, .top = path, .e = e };
+	struct adding a = { .staging = s, .host_fd = fd, .host_top = host_path, .top = path, .e = e };
 	struct walk_options options = {
 		.entries_max = STAGING_ITEMS_MAX + 1,
 		.depth_max = PATH_MAX_DEPTH,

@@ -127,6 +127,21 @@ int walk(int top_fd, const struct walk_options *options, bool *ret_complete)
 	return stop;
 }
 
+/* Gives it a name at the top that nothing has yet: what is there may have such names too. */
+static bool move_up(int top_fd, int dir_fd, const char *from, unsigned *counter)
+{
+	for (int tries = 0; tries < 10000; tries++) {
+		char name[64];
+
+		snprintf(name, sizeof(name), ".hotcell-remove-%u", (*counter)++);
+		if (renameat2(dir_fd, from, top_fd, name, RENAME_NOREPLACE) == 0)
+			return true;
+		if (errno != EEXIST)
+			return false;
+	}
+	return false;
+}
+
 /* Empties one directory; directories in it that are not empty are moved up to the top, where they
  * are found in a later round. So depth costs neither stack nor descriptors. */
 static bool empty_one(int top_fd, int dir_fd, unsigned *counter)
@@ -138,8 +153,6 @@ static bool empty_one(int top_fd, int dir_fd, unsigned *counter)
 	if (!dir)
 		return false;
 	while ((entry = readdir(dir))) {
-		char name[64];
-
 		if (is_dot(entry->d_name))
 			continue;
 		if (unlinkat(dir_fd, entry->d_name, 0) == 0 ||
@@ -148,8 +161,7 @@ static bool empty_one(int top_fd, int dir_fd, unsigned *counter)
 			continue;
 		}
 		open_up(dir_fd, entry->d_name);
-		snprintf(name, sizeof(name), ".hotcell-remove-%u", (*counter)++);
-		if (dir_fd != top_fd && renameat(dir_fd, entry->d_name, top_fd, name) == 0)
+		if (move_up(top_fd, dir_fd, entry->d_name, counter))
 			any = true;
 	}
 	closedir(dir);

@@ -288,6 +288,20 @@ int template_find_need(const struct template *t, const char *path)
 	return -1;
 }
 
+/* Beneath what every cell mounts afresh, nothing of the machine would be seen. */
+static bool is_covered(const char *path)
+{
+	static const char *const own[] = { "/tmp", "/workspace", "/proc", "/dev" };
+
+	for (size_t i = 0; i < COUNT(own); i++) {
+		size_t len = strlen(own[i]);
+
+		if (strncmp(path, own[i], len) == 0 && (path[len] == '/' || path[len] == '\0'))
+			return true;
+	}
+	return false;
+}
+
 int template_allow(struct template *t, const char *path, struct err *e)
 {
 	auto_close int fd = -1;
@@ -300,6 +314,9 @@ int template_allow(struct template *t, const char *path, struct err *e)
 		return err_set(e, ERR_INPUT, "'%s': want an absolute path without '..'", path);
 	if (template_find_need(t, path) >= 0)
 		return 0;
+	if (is_covered(path))
+		return err_set(e, ERR_INPUT,
+			"'%s' cannot be shown in a cell, which has a directory of its own there", path);
 	if (t->needs_count == TEMPLATE_NEEDS_MAX)
 		return err_set(e, ERR_LIMIT, "more than %d needed directories", TEMPLATE_NEEDS_MAX);
 	fd = path_open_in_root(t->host_fd, path, O_PATH);
