@@ -64,6 +64,8 @@ static uint32_t action_of(enum seccomp_action action)
 {
 	if (action == CALL_ALLOWED)
 		return SECCOMP_RET_ALLOW;
+	if (action == CALL_IGNORED)
+		return SECCOMP_RET_ERRNO;
 	return SECCOMP_RET_ERRNO | (action == CALL_DENIED ? EPERM : ENOSYS);
 }
 

@@ -1,7 +1,7 @@
 /* seccomp: which system calls a program in a container cell may make.
  *
  * One table says it all: what is in it as allowed is allowed; what is in it as denied fails with
- * EPERM, for a reason that stands beside it; whatever is not in it fails with ENOSYS, as on an
+ * EPERM, for a reason that stands beside it; what is ignored succeeds without being done; whatever is not in it fails with ENOSYS, as on an
  * older kernel, so that programs that merely try go on. Calls of a foreign ABI (32 bit, x32) end
  * the process. */
 #ifndef HOTCELL_CELL_CONTAINER_SECCOMP_H
@@ -12,7 +12,7 @@
 #include <linux/filter.h>
 #include <stdint.h>
 
-enum seccomp_action { CALL_ALLOWED, CALL_DENIED, CALL_ABSENT };
+enum seccomp_action { CALL_ALLOWED, CALL_DENIED, CALL_ABSENT, CALL_IGNORED };
 
 /* A rule may look at one argument, or two: it fits if (argument & mask) == value; mask 0 = always. Of several
  * rows for a call the first that fits counts, and if none does the call is denied. */

@@ -70,8 +70,8 @@ const struct seccomp_row seccomp_table[] = {
 	{ "getcwd", CALL_ALLOWED, 0, 0, 0, "files" },
 	{ "fsync", CALL_ALLOWED, 0, 0, 0, "files" },
 	{ "fdatasync", CALL_ALLOWED, 0, 0, 0, "files" },
-	{ "sync", CALL_ALLOWED, 0, 0, 0, "files" },
-	{ "syncfs", CALL_ALLOWED, 0, 0, 0, "files" },
+	{ "sync", CALL_IGNORED, 0, 0, 0, "would write out all of the host's disks; the cell's is memory" },
+	{ "syncfs", CALL_IGNORED, 0, 0, 0, "would write out all of the host's disks; the cell's is memory" },
 	{ "sync_file_range", CALL_ALLOWED, 0, 0, 0, "files" },
 	{ "flock", CALL_ALLOWED, 0, 0, 0, "files" },
 	{ "fcntl", CALL_ALLOWED, 0, 0, 0, "files" },
@@ -252,7 +252,6 @@ const struct seccomp_row seccomp_table[] = {
 	{ "setfsgid", CALL_ALLOWED, 0, 0, 0, "identity: without capabilities they change nothing" },
 	{ "setgroups", CALL_ALLOWED, 0, 0, 0, "identity: without capabilities they change nothing" },
 	{ "getrlimit", CALL_ALLOWED, 0, 0, 0, "limits and facts" },
-	{ "setrlimit", CALL_ALLOWED, 0, 0, 0, "limits and facts" },
 	{ "getrusage", CALL_ALLOWED, 0, 0, 0, "limits and facts" },
 	{ "sysinfo", CALL_ALLOWED, 0, 0, 0, "limits and facts" },
 	{ "uname", CALL_ALLOWED, 0, 0, 0, "limits and facts" },
@@ -312,7 +311,10 @@ const struct seccomp_row seccomp_table[] = {
 
 	/* Calls that are fine but for some of their arguments: the first row that fits is taken; EPERM if
 	 * none does. */
+	{ "prlimit64", CALL_DENIED, 1, 0xffffffff, 4, "RLIMIT_CORE at 0 would call the host's crash handler" },
 	{ "prlimit64", CALL_ALLOWED, 0, 0xffffffff, 0, "its own limits; never those of the keeper" },
+	{ "setrlimit", CALL_DENIED, 0, 0xffffffff, 4, "likewise" },
+	{ "setrlimit", CALL_ALLOWED, 0, 0, 0, "its own limits" },
 	{ "sched_setaffinity", CALL_DENIED, 0, 0xffffffff, 1, "the keeper's" },
 	{ "sched_setaffinity", CALL_ALLOWED, 0, 0, 0, "its own processes'" },
 	{ "sched_setparam", CALL_DENIED, 0, 0xffffffff, 1, "the keeper's" },
@@ -424,6 +426,7 @@ const char *seccomp_action_name(enum seccomp_action action)
 		[CALL_ALLOWED] = "allow",
 		[CALL_DENIED] = "EPERM",
 		[CALL_ABSENT] = "ENOSYS",
+		[CALL_IGNORED] = "0",
 	};
 
 	return names[action];
