@@ -25,12 +25,37 @@ static int64_t nanoseconds(const struct timespec *t)
 	return (int64_t)t->tv_sec * 1000000000 + t->tv_nsec;
 }
 
+/* The slot of `path`, or the free one where it would go. */
+static size_t slot_of(const struct baseline *b, const char *path)
+{
+	size_t at = baseline_hash(BASELINE_HASH_INIT, path, strlen(path)) & (b->slots_count - 1);
+
+	while (b->slots[at] && strcmp(b->entries[b->slots[at] - 1].path, path) != 0)
+		at = (at + 1) & (b->slots_count - 1);
+	return at;
+}
+
 static struct baseline_entry *find(const struct baseline *b, const char *path)
 {
+	size_t at;
+
+	if (b->count == 0)
+		return NULL;
+	at = slot_of(b, path);
+	return b->slots[at] ? &b->entries[b->slots[at] - 1] : NULL;
+}
+
+static void grow(struct baseline *b)
+{
+	if (b->count < b->cap)
+		return;
+	b->cap = b->cap ? b->cap * 2 : 16;
+	b->entries = xgrow(b->entries, b->cap * sizeof(*b->entries));
+	free(b->slots);
+	b->slots_count = b->cap * 4;
+	b->slots = xalloc(b->slots_count * sizeof(*b->slots));
 	for (size_t i = 0; i < b->count; i++)
-		if (strcmp(b->entries[i].path, path) == 0)
-			return &b->entries[i];
-	return NULL;
+		b->slots[slot_of(b, b->entries[i].path)] = (uint32_t)i + 1;
 }
 
 const struct baseline_entry *baseline_find(const struct baseline *b, const char *path)
@@ -44,10 +69,8 @@ void baseline_add(
 	struct baseline_entry *entry = find(b, path);
 
 	if (!entry) {
-		if (b->count == b->cap) {
-			b->cap = b->cap ? b->cap * 2 : 16;
-			b->entries = xgrow(b->entries, b->cap * sizeof(*b->entries));
-		}
+		grow(b);
+		b->slots[slot_of(b, path)] = (uint32_t)b->count + 1;
 		entry = &b->entries[b->count++];
 		entry->path = xstrdup(path);
 	}
@@ -57,16 +80,6 @@ void baseline_add(
 	entry->ctime_ns = nanoseconds(&status->st_ctim);
 	entry->inode = status->st_ino;
 	entry->type = status->st_mode & S_IFMT;
-}
-
-void baseline_forget(struct baseline *b, const char *path)
-{
-	struct baseline_entry *entry = find(b, path);
-
-	if (!entry)
-		return;
-	free(entry->path);
-	*entry = b->entries[--b->count];
 }
 
 static int hash_file(int dir_fd, const char *path, uint64_t *ret)
@@ -127,5 +140,6 @@ void baseline_clear(struct baseline *b)
 	for (size_t i = 0; i < b->count; i++)
 		free(b->entries[i].path);
 	free(b->entries);
+	free(b->slots);
 	*b = (struct baseline){ 0 };
 }

@@ -24,6 +24,10 @@ struct baseline {
 	struct baseline_entry *entries;
 	size_t count;
 	size_t cap;
+	/* Where each path stands in entries, plus 1; 0 = free. Twice as many slots as entries at
+	 * least, so that looking one of many thousands up takes a step or two. */
+	uint32_t *slots;
+	size_t slots_count;
 };
 
 #define BASELINE_HASH_INIT 0xcbf29ce484222325ULL
@@ -33,7 +37,6 @@ uint64_t baseline_hash(uint64_t hash, const void *data, size_t len);
 
 void baseline_add(
 	struct baseline *b, const char *path, const struct stat *status, uint64_t content_hash);
-void baseline_forget(struct baseline *b, const char *path);
 const struct baseline_entry *baseline_find(const struct baseline *b, const char *path);
 
 /* Whether `path` beneath `dir_fd`, now with `status`, is what the baseline knows. Reads the file

@@ -57,7 +57,7 @@ def test_its_home_and_workspace_are_in_a_directory_of_its_own_that_is_removed(an
     assert Path(workspace).name == "workspace"
     assert Path(home).parent == Path(workspace).parent
     assert mode == "700"
-    assert not Path(workspace).parent.exists()
+    harness.wait_until(lambda: not Path(workspace).parent.exists(), "it is removed")
 
 
 def test_two_cells_have_two_directories(anyone):
