@@ -216,6 +216,7 @@ struct places {
 	char *out;
 	char *home;
 	char *drivers;
+	char **env; /* of the language, expanded */
 };
 
 static void find_places(const struct hotcell_work *work, struct places *p)
@@ -237,6 +238,7 @@ static void free_places(struct places *p)
 	free(p->out);
 	free(p->home);
 	free(p->drivers);
+	strings_free(p->env);
 }
 
 static int fill_env(const struct hotcell_work *work, struct msg_exec *m, const struct places *p,
@@ -244,14 +246,13 @@ static int fill_env(const struct hotcell_work *work, struct msg_exec *m, const s
 {
 	const char *const base[] = { "PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "USER=cell",
 		"LOGNAME=cell", p->home };
-	const struct strings *of_language = &work->tool.language->env;
 	uint32_t first = m->argv_count + 1;
 
 	for (size_t i = 0; i < COUNT(base); i++)
 		if (add_env(m, first, base[i], e))
 			return -1;
-	for (unsigned i = 0; i < of_language->count; i++)
-		if (add_env(m, first, of_language->at[i], e))
+	for (char **at = p->env; *at; at++)
+		if (add_env(m, first, *at, e))
 			return -1;
 	for (const char *const *at = work->request.env; at && *at; at++)
 		if (add_env(m, first, *at, e))
@@ -302,6 +303,24 @@ static int fill_argv(struct msg_exec *m, char **argv, struct err *e)
 	return m->argv_count ? 0 : err_set(e, ERR_INPUT, "the language has no such command");
 }
 
+static void expand(const struct hotcell_work *work, bool compile, struct places *p, char ***ret_argv)
+{
+	struct expansion x = {
+		.program = work->tool.program,
+		.file = work->entry,
+		.out = p->out,
+		.drivers = p->drivers,
+		.workspace = work->cell->workspace,
+		.tmp = p->tmp,
+		.args = compile ? NULL : work->request.args,
+		.memory_mb = work->limits.at[LIMIT_MEMORY_BYTES] >> 20,
+	};
+
+	p->env = command_expand(&work->tool.language->env, &x);
+	if (!work->raw_argv)
+		*ret_argv = command_expand(choose_command(work, compile), &x);
+}
+
 int request_exec(struct hotcell_work *work, bool compile, struct err *e)
 {
 	static struct msg_exec m;
@@ -311,19 +330,7 @@ int request_exec(struct hotcell_work *work, bool compile, struct err *e)
 
 	m = (struct msg_exec){ 0 };
 	find_places(work, &places);
-	if (!argv) {
-		struct expansion x = {
-			.program = work->tool.program,
-			.file = work->entry,
-			.out = places.out,
-			.drivers = places.drivers,
-			.workspace = work->cell->workspace,
-			.args = compile ? NULL : work->request.args,
-			.memory_mb = work->limits.at[LIMIT_MEMORY_BYTES] >> 20,
-		};
-
-		argv = command_expand(choose_command(work, compile), &x);
-	}
+	expand(work, compile, &places, &argv);
 	fill_limits(work, compile, &m);
 	failed = fill_argv(&m, argv, e) || fill_env(work, &m, &places, e) ? -1 : 0;
 	if (!failed) {

@@ -40,6 +40,7 @@ static size_t add_value(struct buf *word, const char *at, const struct expansion
 		{ "{out}", x->out },
 		{ "{drivers}", x->drivers },
 		{ "{workspace}", x->workspace },
+		{ "{tmp}", x->tmp },
 		{ "{memory_mb}", memory_mb },
 	};
 

@@ -54,7 +54,7 @@ struct language {
 	struct compile_limits compile_limits;
 	struct strings run;
 	struct strings last_line; /* runs the code and echoes the value of a last expression */
-	struct strings env;       /* "NAME=value", added to the cell's environment */
+	struct strings env;       /* "NAME=value", added to the cell's environment; expanded too */
 	struct strings needs;
 	uint64_t memory_mb;       /* the least that a run needs, where the default is too little */
 	uint64_t processes;       /* likewise */
@@ -99,7 +99,7 @@ char *candidate_resolve(const struct candidate *c);
  * NULL-terminated, to be freed with strings_free(). */
 char **language_needs(const struct language *l, const struct candidate *c);
 
-/* Replaces in each word of `command`: {program} {file} {out} {args} {drivers} {workspace}
+/* Replaces in each word of `command`: {program} {file} {out} {args} {drivers} {workspace} {tmp}
  * {memory_mb}. A word that is exactly "{args}" becomes all of `args` (none: nothing); inside a
  * longer word they are joined with spaces. An unknown {name}, or one whose value is NULL, is left
  * as it is; what was put in is not looked at again. Returns a NULL-terminated array to be freed
@@ -110,6 +110,7 @@ struct expansion {
 	const char *out;       /* where a compiler leaves its program */
 	const char *drivers;   /* where drivers/ is inside the cell */
 	const char *workspace; /* the workspace inside the cell */
+	const char *tmp;       /* where it may keep what nobody will look at */
 	const char *const *args; /* NULL-terminated or NULL */
 	uint64_t memory_mb;    /* the cell's limit, for runtimes that size their heap by it;
 	                        * 0 = LANGUAGE_MEMORY_MB */

@@ -14,7 +14,7 @@ everything = (ctypes.c_uint32 * 6)(*[0xffffffff] * 6)
 said = {
     "setuid": call("setuid", 0), "setreuid": call("setreuid", 0, 0), "setresuid": call("setresuid", 0, 0, 0),
     "setgid": call("setgid", 0), "setresgid": call("setresgid", 0, 0, 0), "setregid": call("setregid", 0, 0),
-    "setuid of another": call("setuid", 65534), "setresuid high": call("setresuid", 1 << 32, 1 << 32, 1 << 32),
+    "setuid of another": call("setuid", 54321), "setresuid high": call("setresuid", 1 << 32, 1 << 32, 1 << 32),
     "setgroups": call("setgroups", 1, ctypes.byref(ctypes.c_uint32(0))),
     "capset": call("capset", ctypes.byref(header), ctypes.byref(everything)),
     "ambient": call("prctl", PR_CAP_AMBIENT, 2, 21, 0, 0),

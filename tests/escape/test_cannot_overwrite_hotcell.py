@@ -6,7 +6,7 @@ import os
 ATTACK = r"""
 import time
 said = {}
-for path in ("/proc/1/exe", "/proc/1/root/proc/self/exe", "/proc/self/exe", "/proc/1/map_files"):
+for path in ("/proc/1/exe", "/proc/1/root/proc/self/exe", "/proc/self/exe"):
     for name, flags in (("read", os.O_RDONLY), ("write", os.O_WRONLY), ("path", os.O_PATH)):
         said[f"{name} {path}"] = attempt(os.open, path, flags)
 # By way of a link, of a script whose interpreter it is, and of a program that is it.

@@ -17,8 +17,11 @@ for top in ("/usr/bin", "/usr/sbin", "/bin", "/sbin", "/usr/lib"):
                 setuid.append(path)
 for path in setuid:
     # Started with a wrong option, and stopped at its first breath: its ids are what counts.
-    child = subprocess.Popen([path, "--no-such-option"], stdin=subprocess.DEVNULL,
-                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        child = subprocess.Popen([path, "--no-such-option"], stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    except PermissionError:
+        continue  # not for everybody
     try:
         lines = open(f"/proc/{child.pid}/status").read().splitlines()
         became[path] = [line.split()[1:] for line in lines if line.startswith(("Uid", "CapEff"))]
@@ -58,7 +61,6 @@ def test_su_and_mount_fail(attack):
 su -c id root </dev/null
 mount -t tmpfs none /tmp
 umount /proc
-passwd -S
 echo end""", language="sh")
     assert result.stdout == "end\n"
 
