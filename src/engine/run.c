@@ -264,7 +264,7 @@ void run_on_gone(struct hotcell_work *work)
 	case WORK_COMPILING:
 	case WORK_RUNNING:
 		/* It may never have come up at all. */
-		if (!work->cell->made) {
+		if (!work->cell->made && !work->cancelled) {
 			work_fail(work, &work->cell->failure);
 			break;
 		}

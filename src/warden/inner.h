@@ -55,6 +55,10 @@ void warden_tell(struct warden *w);
 
 /* Takes over control_fd. Checks the request and queues it, or answers that it cannot be. */
 void make_ask(struct warden *w, const struct msg_make *m, int control_fd);
+/* One that was asked for and is not begun yet, or NULL. */
+struct pending *make_find_pending(struct warden *w, uint32_t id);
+/* It is not wanted any more. */
+void make_drop_pending(struct warden *w, uint32_t id);
 /* Begins the oldest one. */
 void make_next(struct warden *w);
 /* The cell is no more: answers the engine and undoes all that it had. */

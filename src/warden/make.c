@@ -72,6 +72,32 @@ void make_ask(struct warden *w, const struct msg_make *m, int control_fd)
 	*end = take_ptr(&p);
 }
 
+struct pending *make_find_pending(struct warden *w, uint32_t id)
+{
+	struct pending *p = w->pending;
+
+	while (p && p->id != id)
+		p = p->next;
+	return p;
+}
+
+void make_drop_pending(struct warden *w, uint32_t id)
+{
+	struct pending *p = make_find_pending(w, id);
+	struct pending **at = &w->pending;
+	struct err e;
+
+	if (!p)
+		return;
+	while (*at != p)
+		at = &(*at)->next;
+	*at = p->next;
+	close(p->control_fd);
+	free(p);
+	err_set(&e, ERR_GONE, "it was ended before it was built");
+	tell_failure(w, id, &e);
+}
+
 /* ---- building ---- */
 
 static int take_group(struct warden *w, bool with_cpus, struct cgroup *ret, struct err *e)

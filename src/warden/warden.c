@@ -101,6 +101,7 @@ static void answer_make(struct warden *w, struct frame_in *in, int fd)
 static void answer_limit(struct warden *w, struct frame_in *in)
 {
 	struct msg_limit m;
+	struct pending *pending;
 	struct cell *cell;
 	struct usage usage = { 0 };
 	struct err e = { 0 };
@@ -110,6 +111,9 @@ static void answer_limit(struct warden *w, struct frame_in *in)
 		return;
 	}
 	cell = cells_find(w->cells, m.cell);
+	pending = make_find_pending(w, m.cell);
+	if (pending)
+		pending->spec.limits = m.limits;
 	if (!cell)
 		return;
 	cell_read_usage(cell, &usage);
@@ -133,6 +137,8 @@ static void answer_order(struct warden *w, struct frame_in *in)
 	cell = cells_find(w->cells, m.cell);
 	if (cell)
 		cell_give_order(cell, m.order, clock_now_us());
+	else
+		make_drop_pending(w, m.cell);
 }
 
 static void answer_account(struct warden *w, struct frame_in *in)
@@ -175,6 +181,8 @@ static void answer_kill(struct warden *w, struct frame_in *in)
 	cell = cells_find(w->cells, m.cell);
 	if (cell)
 		end_cell(w, cell);
+	else
+		make_drop_pending(w, m.cell);
 }
 
 static void answer_check(struct warden *w)

@@ -50,12 +50,12 @@ def test_a_file_appears_under_its_own_name_or_the_one_that_is_given(anyone, plac
 def test_a_directory_keeps_relative_paths_hidden_files_links_and_modes(anyone, tree):
     result = anyone.run("-l", "sh", "-f", tree, "-c", """
 cd tree
-find . | LC_ALL=C sort | tr '\\n' '|'
+find . -print0 | LC_ALL=C sort -z | tr '\\0' '|'
 echo; cat deep/er/file.txt .hidden/.config link deep/up; ./script; readlink link; stat -c %A script empty
 """)
     assert result.err == ""
     assert result.out == (
-        ".|./.hidden|./.hidden/.config|./a b|'\"$*ü|./deep|./deep/er|./deep/er/file.txt|./deep/up|"
+        ".|./.hidden|./.hidden/.config|./a b\n'\"$*ü|./deep|./deep/er|./deep/er/file.txt|./deep/up|"
         "./empty|./link|./script|\n"
         "deep\nhidden\ndeep\nhidden\nscript\ndeep/er/file.txt\n-rwxr-xr-x\ndrwxr-xr-x\n")
 
@@ -227,8 +227,7 @@ def test_a_file_that_became_a_directory_is_listed(hotcell, place):
 
 def test_the_code_itself_is_not_a_result_unless_it_changes(hotcell, place):
     assert hotcell.json("-l", "sh", "-c", "true")["files"] == []
-    assert listed(hotcell.json("-l", "sh", "-c", "echo >>main.sh")) == {"main.sh": ("file", 16)} or True
-    assert "main.sh" in listed(hotcell.json("-l", "sh", "-c", "echo '#' >>main.sh"))
+    assert listed(hotcell.json("-l", "sh", "-c", "echo '#' >>main.sh")) == {"main.sh": ("file", 20)}
 
 
 def test_what_a_compiler_leaves_is_not_a_result(hotcell):

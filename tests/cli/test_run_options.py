@@ -300,4 +300,4 @@ def test_version(hotcell):
 @pytest.mark.parametrize("command", ["languages", "doctor"])
 def test_wrong_input_to_other_commands_is_told(hotcell, command):
     assert "--nonsense" in message(hotcell(command, "--nonsense"))
-    assert "extra" in message(hotcell(command, "extra"))
+    assert "arguments" in message(hotcell(command, "extra"))
