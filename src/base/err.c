@@ -42,7 +42,8 @@ int err_wrap(struct err *e, const char *format, ...)
 
 	memcpy(inner, e->text, sizeof(inner));
 	va_start(args, format);
-	vsnprintf(e->text, sizeof(e->text), format, args);
+	/* At most half: a long path in front must not push the reason out. */
+	vsnprintf(e->text, sizeof(e->text) / 2, format, args);
 	va_end(args);
 	used = strlen(e->text);
 	snprintf(e->text + used, sizeof(e->text) - used, ": %s", inner);

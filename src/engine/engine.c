@@ -77,7 +77,10 @@ static char *default_cache_dir(void)
 
 	if (cache && cache[0] == '/')
 		return path_join(cache, "hotcell");
-	return home && home[0] == '/' ? xasprintf("%s/.cache/hotcell", home) : NULL;
+	/* A home that is not there (a daemon's "/nonexistent") is not to be made. */
+	if (!home || home[0] != '/' || access(home, F_OK))
+		return NULL;
+	return xasprintf("%s/.cache/hotcell", home);
 }
 
 static char *user_languages_dir(void)

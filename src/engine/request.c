@@ -162,7 +162,8 @@ int request_stage(const struct hotcell_request *q, const struct tool *tool, stru
 	} else if (!staging_has(ret, entry)) {
 		return err_set(e, ERR_NOT_FOUND, "the entry file '%s' is not among the files", entry);
 	}
-	*ret_entry = xstrdup(entry);
+	/* Interpreters would take it for an option. */
+	*ret_entry = xasprintf("%s%s", entry[0] == '-' ? "./" : "", entry);
 	return 0;
 }
 

@@ -114,9 +114,11 @@ class Hotcell:
 # ---- copies that everybody can reach ----
 
 
-def public_dir(prefix="hotcell-test-"):
-    """A directory that other users may enter: pytest's own are private."""
-    path = Path(tempfile.mkdtemp(prefix=prefix, dir="/var/tmp"))
+def public_dir():
+    """A directory that other users may enter: pytest's own are private. Not below /tmp either: there
+    a cell has its own, so that nothing in it can be among a language's `needs`."""
+    where = "/var/lib" if IS_ROOT else HOTCELL.parent
+    path = Path(tempfile.mkdtemp(prefix="hotcell-test-", dir=where))
     path.chmod(0o755)
     return path
 

@@ -4,8 +4,6 @@ import os
 import shutil
 import stat
 import subprocess
-import sys
-from pathlib import Path
 
 import harness
 import pytest
@@ -35,10 +33,11 @@ def directory(public):
 
 
 @pytest.fixture
-def own(hotcell, tmp_path):
+def own(public):
     """A hotcell with a home of its own, and the directory for language files in it."""
-    (tmp_path / "home").mkdir()
-    own = harness.Hotcell(harness.HOTCELL, tmp_path / "home")
+    home = public / f"home-{harness.token()}"
+    home.mkdir()
+    own = harness.Hotcell(harness.HOTCELL, home)
     own.languages_dir = own.home / ".config/hotcell/languages"
     own.languages_dir.mkdir(parents=True)
     return own
@@ -307,11 +306,11 @@ find:
 
 # ---- probing ----
 
-# What is probed runs in a cell and can leave no trace out here. But two files that the cell is shown
-# differ in their time of access if the second was read: the kernel notes it for the host's file.
-COUNTED = """
-id: counted
-name: Counted
+# What is probed runs in a cell and can leave no trace out here but its answer. So the answer is a
+# random one: the same again means that nobody asked again.
+PROBED = """
+id: probed
+name: Probed
 file: main.txt
 find:
   - program: {program}
@@ -322,131 +321,128 @@ run: [/bin/echo, ran]
 """
 
 
-class Counted:
-    """A language whose program shows a new version each time that the program changes, and of which
-    one can tell whether its program was started: it reads a file beside it."""
+class Probed:
+    """A language with two candidates, the first of which has a new version each time it is asked."""
 
     def __init__(self, hotcell, where):
         self.hotcell = hotcell
         self.where = where
         where.mkdir()
-        where.chmod(0o755)
-        self.trace = where / "trace"
-        self.trace.write_text("x")
         self.program = where / "program"
         self.write("one")
         (where / "languages").mkdir()
-        (where / "languages/counted.yaml").write_text(
-            COUNTED.format(program=self.program, where=where))
+        (where / "languages/probed.yaml").write_text(PROBED.format(program=self.program, where=where))
 
-    def write(self, version):
-        self.program.write_text(f"#!/bin/sh\ncat {self.trace} >/dev/null\necho {version}\n")
+    def write(self, label):
+        self.program.write_text(
+            f"#!/bin/sh\nread -r id </proc/sys/kernel/random/uuid\necho {label} $id\n")
         self.program.chmod(0o755)
 
-    def started_by(self, *command):
-        """Runs hotcell and says whether the program was started."""
-        os.utime(self.trace, ns=(10**18, 10**18))
-        result = self.hotcell(*command, "--languages", self.where / "languages")
-        assert result.code == 0, result
-        self.last = result
-        return self.trace.stat().st_atime_ns != 10**18
-
-    RUN = ("run", "-l", "counted", "-c", "")
-    LIST = ("languages", "--json")
-
     def version(self):
-        self.started_by(*self.LIST)
-        return {row["id"]: row for row in json.loads(self.last.out)}["counted"]["version"]
+        """"label uuid", from the cache if it is there."""
+        return ids(self.hotcell, "--languages", self.where / "languages")["probed"]["version"]
+
+    def label(self):
+        return (self.version() or "none").split()[0]
+
+    def run(self):
+        result = self.hotcell.run("--languages", self.where / "languages", "-l", "probed", "-c", "")
+        assert (result.out, result.err, result.code) == ("ran\n", "", 0)
+
+    def cache(self):
+        (found,) = [path for path in (self.hotcell.home / ".cache/hotcell").rglob("*")
+                    if path.is_file()]
+        return found
 
 
 @pytest.fixture
-def counted(own, public):
-    where = public / harness.token()
-    counted = Counted(own, where)
-    if not counted.started_by(*Counted.LIST):
-        # A file system that notes no times of access, or a probe that was never made: told apart by
-        # reading the file ourselves.
-        counted.trace.read_text()
-        assert counted.trace.stat().st_atime_ns == 10**18, "the program was not probed at all"
-        pytest.fail("/var/tmp is mounted noatime: this cannot be seen here")
-    shutil.rmtree(own.home / ".cache", ignore_errors=True)
-    return counted
+def probed(own, public):
+    return Probed(own, public / harness.token())
 
 
-def test_probing_is_cached(counted):
-    assert counted.started_by(*counted.RUN) is True
-    assert counted.started_by(*counted.RUN) is False
-    assert counted.started_by(*counted.LIST) is False
-    assert counted.version() == "one"
+def test_probing_is_cached(probed):
+    probed.run()
+    first = probed.version()
+    assert first.startswith("one ")
+    assert probed.version() == first
+    probed.run()
+    assert probed.version() == first
 
 
-def test_a_program_that_changed_is_probed_again(counted):
-    counted.started_by(*counted.RUN)
-    counted.write("two")
-    assert counted.started_by(*counted.RUN) is True
-    assert counted.version() == "two"
-    assert counted.started_by(*counted.RUN) is False
+def test_a_program_that_changed_is_probed_again(probed):
+    first = probed.version()
+    probed.write("two")
+    probed.run()
+    second = probed.version()
+    assert second.startswith("two ") and second.split()[1] != first.split()[1]
+    assert probed.version() == second
 
 
-def test_a_program_that_was_replaced_by_one_of_equal_size_and_time_is_probed_again(counted):
-    counted.started_by(*counted.RUN)
-    status = counted.program.stat()
-    counted.program.unlink()
-    counted.write("six")
-    os.utime(counted.program, ns=(status.st_atime_ns, status.st_mtime_ns))
-    assert counted.version() == "six"
+def test_a_program_that_was_replaced_by_one_of_equal_size_and_time_is_probed_again(probed):
+    assert probed.label() == "one"
+    status = probed.program.stat()
+    probed.program.unlink()
+    probed.write("six")
+    os.utime(probed.program, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert probed.label() == "six"
 
 
-def test_a_program_that_stopped_working_is_passed_over(counted):
-    assert counted.version() == "one"
-    counted.program.write_text("#!/bin/sh\nexit 1\n")
-    assert counted.version() != "one"
+def test_a_program_that_stopped_working_is_passed_over(probed):
+    assert probed.label() == "one"
+    probed.program.write_text("#!/bin/sh\nexit 1\n")
+    assert probed.label() != "one"
 
 
-def test_without_a_cache_directory_probing_works_each_time(counted):
-    counted.hotcell.env["HOME"] = "/nonexistent"
-    assert counted.started_by(*counted.RUN) is True
-    assert counted.started_by(*counted.RUN) is True
+def test_without_a_cache_directory_it_is_asked_each_time(probed):
+    probed.hotcell.env["HOME"] = "/proc/nonexistent"
+    probed.run()
+    assert probed.version() != probed.version()
 
 
-def test_xdg_cache_home_is_used(counted, tmp_path):
-    counted.hotcell.env["XDG_CACHE_HOME"] = str(tmp_path / "cache")
-    counted.started_by(*counted.RUN)
+def test_xdg_cache_home_is_used(probed, tmp_path):
+    probed.hotcell.env["XDG_CACHE_HOME"] = str(tmp_path / "cache")
+    first = probed.version()
     assert (tmp_path / "cache/hotcell").is_dir()
-    assert not (counted.hotcell.home / ".cache").exists()
-    assert counted.started_by(*counted.RUN) is False
+    assert not (probed.hotcell.home / ".cache").exists()
+    assert probed.version() == first
 
 
-def test_the_cache_is_the_users_alone(counted):
-    counted.started_by(*counted.RUN)
-    directory = counted.hotcell.home / ".cache/hotcell"
-    assert stat.S_IMODE(directory.stat().st_mode) & 0o077 == 0
-    for path in directory.rglob("*"):
+def test_the_cache_is_the_users_alone(probed):
+    probed.run()
+    for path in (probed.cache(), probed.cache().parent):
         assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
 
 
-@pytest.mark.parametrize("damage", [b"", b"garbage", b"\0" * 1000, "cut", "other version"])
-def test_a_damaged_cache_is_made_anew(counted, damage):
-    counted.started_by(*counted.RUN)
-    (cache,) = [path for path in (counted.hotcell.home / ".cache/hotcell").rglob("*") if path.is_file()]
-    text = cache.read_bytes()
+@pytest.mark.parametrize("damage", [b"", b"garbage", b"\0" * 1000, "cut", "other version"],
+                         ids=["empty", "garbage", "zeros", "cut", "other version"])
+def test_a_damaged_cache_is_made_anew(probed, damage):
+    first = probed.version()
+    text = probed.cache().read_bytes()
     if damage == "cut":
         damage = text[:len(text) // 2]
     elif damage == "other version":
         damage = text.replace(text.splitlines()[0], b"hotcell probes 999")
-    cache.write_bytes(damage)
-    assert counted.started_by(*counted.RUN) is True
-    assert counted.last.out == "ran\n" and counted.last.err == ""
-    assert counted.started_by(*counted.RUN) is False
+    probed.cache().write_bytes(damage)
+    second = probed.version()
+    assert second.startswith("one ") and second != first
+    assert probed.version() == second
 
 
-def test_a_run_with_one_candidate_starts_nothing_but_the_program(own, public):
-    """With nothing to choose there is nothing to ask."""
-    where = public / harness.token()
-    counted = Counted(own, where)
-    (where / "languages/counted.yaml").write_text(
-        COUNTED.format(program=counted.program, where=where).replace("  - program: /bin/sh\n", ""))
-    assert counted.started_by(*counted.RUN) is False
+def test_two_at_once_do_not_spoil_the_cache(probed):
+    both = [probed.hotcell.start("languages", "--languages", probed.where / "languages")
+            for _ in range(4)]
+    for one in both:
+        out, err = one.communicate(timeout=harness.PATIENCE_S)
+        assert (one.returncode, err) == (0, b"")
+    assert probed.version() == probed.version()
+
+
+def test_a_run_with_one_candidate_asks_nothing(probed):
+    """With nothing to choose there is nothing to ask: the version program would hang here."""
+    (probed.where / "languages/probed.yaml").write_text(
+        PROBED.format(program=probed.program, where=probed.where).replace("  - program: /bin/sh\n", ""))
+    probed.program.write_text("#!/bin/sh\nsleep 1000\n")
+    probed.run()
 
 
 def test_what_is_probed_runs_in_a_cell(own, public):
@@ -532,8 +528,6 @@ def test_what_is_needed_cannot_be_written(anyone, venv, directory):
 def test_home_and_wildcards_in_needs(own, venv):
     (own.home / "venvs").mkdir()
     shutil.copytree(venv, own.home / "venvs/mine", symlinks=True)
-    for path in (own.home, own.home.parent):
-        path.chmod(0o755)
     (own.languages_dir / "data.yaml").write_text(
         VENV.format(venv="~/venvs/mine").replace("needs: [~/venvs/mine]", "needs: ['~/venvs/*', '~/no*such']"))
     result = own.run("-l", "data", "-c", "import only_here; print(only_here.answer)")

@@ -113,7 +113,7 @@ static void expect_problem(struct place *p, const char *text, const char *proble
 
 static const char *found(const struct registry *r, const char *name)
 {
-	struct err e;
+	static struct err e;
 	const struct language *l = registry_find(r, name, &e);
 
 	return l ? l->id : e.text;
@@ -407,11 +407,9 @@ static void run_and_version_may_stand_in_every_candidate_instead(void **state)
 static void every_language_that_comes_with_hotcell_loads(void **state)
 {
 	struct place *p = *state;
-	size_t len = strlen(__FILE__) - strlen("tests/unit/test_language.c");
 
-	snprintf(p->second, sizeof(p->second), "%.*slanguages", (int)len, __FILE__);
-	if (access(p->second, R_OK))
-		skip();
+	/* Unit tests are run from the top of the source. */
+	snprintf(p->second, sizeof(p->second), "languages");
 	load(p);
 	assert_string_equal(p->problems, "");
 	assert_in_range(registry_count(p->registry), 10, 1000);

@@ -291,7 +291,7 @@ int template_find_need(const struct template *t, const char *path)
 /* Beneath what every cell mounts afresh, nothing of the machine would be seen. */
 static bool is_covered(const char *path)
 {
-	static const char *const own[] = { "/tmp", "/workspace", "/proc", "/dev" };
+	static const char *const own[] = { "/tmp", "/var/tmp", "/workspace", "/proc", "/dev" };
 
 	for (size_t i = 0; i < COUNT(own); i++) {
 		size_t len = strlen(own[i]);
