@@ -284,7 +284,7 @@ def parents():
 
 
 def descendants(top):
-    """All processes beneath `top`: {pid: name}. Zombies of our own are buried on the way."""
+    """All processes beneath `top` that are alive: {pid: name}. Our own dead are buried on the way."""
     parent = parents()
     found, new = set(), {top}
     while new:
@@ -297,10 +297,10 @@ def descendants(top):
         except OSError:
             continue
         name, rest = text[text.index("(") + 1:].rsplit(")", 1)
-        if rest.split()[0] == "Z" and parent[pid] == os.getpid():
-            os.waitpid(pid, os.WNOHANG)
-        else:
+        if rest.split()[0] != "Z":
             named[pid] = name
+        elif parent[pid] == os.getpid():
+            os.waitpid(pid, os.WNOHANG)
     return named
 
 

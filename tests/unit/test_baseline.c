@@ -213,7 +213,7 @@ static void a_file_swapped_for_a_link_meanwhile_is_not_read_through_it(void **st
 	assert_false(baseline_unchanged(&known, s->fd, "file", &status));
 }
 
-static void adding_again_replaces_and_forgetting_removes(void **state)
+static void adding_again_replaces(void **state)
 {
 	const struct scratch *s = *state;
 
@@ -227,16 +227,11 @@ static void adding_again_replaces_and_forgetting_removes(void **state)
 	stage(s, "f50", "another");
 	assert_int_equal(known.count, 100);
 	assert_true(unchanged(s, "f50"));
-	baseline_forget(&known, "f50");
-	assert_int_equal(known.count, 99);
-	assert_false(unchanged(s, "f50"));
-	baseline_forget(&known, "f50");
-	assert_int_equal(known.count, 99);
 	for (int i = 0; i < 100; i++) {
 		char name[16];
 
 		snprintf(name, sizeof(name), "f%d", i);
-		assert_int_equal(unchanged(s, name), i != 50);
+		assert_true(unchanged(s, name));
 	}
 }
 
@@ -253,7 +248,7 @@ int main(void)
 		TEST_WITH_BASELINE(a_directory_stays_unchanged_whatever_is_put_into_it),
 		TEST_WITH_BASELINE(a_symlink_is_changed_when_its_target_is),
 		TEST_WITH_BASELINE(a_file_swapped_for_a_link_meanwhile_is_not_read_through_it),
-		TEST_WITH_BASELINE(adding_again_replaces_and_forgetting_removes),
+		TEST_WITH_BASELINE(adding_again_replaces),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
