@@ -46,15 +46,24 @@ static void kill_group(int dir_fd)
 		kill_listed(dir_fd, "cgroup.procs");
 }
 
-/* A group whose processes are still dying stays for the next start. */
+static bool is_empty(int fd)
+{
+	char text[32];
+
+	return fd_read_text(fd, "cgroup.procs", text, sizeof(text)) || text[0] == '\0';
+}
+
+/* A group whose processes are still dying stays for the next start; one that is busy without any
+ * has groups below it, which are none of ours. */
 static void remove_dead(int dir_fd, const char *name)
 {
 	auto_close int fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	if (fd >= 0)
-		kill_group(fd);
+	if (fd < 0)
+		return;
+	kill_group(fd);
 	for (int tries = 0; tries < 20; tries++) {
-		if (unlinkat(dir_fd, name, AT_REMOVEDIR) == 0 || errno != EBUSY)
+		if (unlinkat(dir_fd, name, AT_REMOVEDIR) == 0 || errno != EBUSY || is_empty(fd))
 			return;
 		usleep(2000);
 	}

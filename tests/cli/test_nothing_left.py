@@ -15,7 +15,7 @@ ROUNDS = 30
 # Has children and grandchildren in sessions of their own, files, and ignores what it may.
 BUSY = """
 trap '' INT TERM HUP
-echo x >/tmp/file; echo x >file
+echo x >~/file; echo x >file
 setsid sh -c 'trap "" INT TERM HUP; sleep 1000 & sleep 1000' "$1" &
 sh -c 'sleep 1000' "$1" &
 while :; do sleep 1000; done
@@ -136,15 +136,18 @@ def test_what_a_dead_warden_left_in_cgroups_is_swept(hotcell):
     dead = subprocess.Popen(["true"])
     started = Path(f"/proc/{dead.pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
     dead.wait()
-    name = f"hotcell-{os.stat('/proc/self/ns/pid').st_ino}-{dead.pid}-{started}"
+    name = f"hotcell-{os.stat('/proc/self/ns/pid').st_ino}-{dead.pid}-{started}-1"
     groups = harness.cgroups_of(os.getpid())
     places = [groups[one] for one in ("memory", "pids", "cpuacct", "cpu") if one in groups] or [groups[""]]
     for place in places:
-        (place / name / "cell-0").mkdir(parents=True)
+        (place / name).mkdir()
     orphan = subprocess.Popen(["sleep", "1000"])
-    (places[0] / name / "cell-0" / "cgroup.procs").write_text(str(orphan.pid))
+    (places[0] / name / "cgroup.procs").write_text(str(orphan.pid))
     assert hotcell.run("-l", "sh", "-c", "echo works").out == "works\n"
-    assert orphan.wait(harness.PATIENCE_S) == -signal.SIGKILL
+    try:
+        assert orphan.wait(harness.PATIENCE_S) == -signal.SIGKILL
+    finally:
+        orphan.kill()
     harness.wait_until(
         lambda: hotcell.run("-l", "sh", "-c", "").code == 0
         and not any((place / name).exists() for place in places), "all of it is swept")

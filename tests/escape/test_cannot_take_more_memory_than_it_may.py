@@ -45,13 +45,20 @@ for i in range(10):
     os.unlink("/tmp/gone")
     for k in range(30):
         keep[-1].write(bytes(1 << 20))""",
-    "System V shared memory": r"""
+}
+
+# Segments that nobody is attached to stay, and belong to no process.
+SEGMENTS = r"""
 libc.shmat.restype = ctypes.c_void_p
 for i in range(10):
-    at = libc.shmat(libc.shmget(0, 30 << 20, 0o1600), None, 0)
+    segment = call("shmget", 0, 30 << 20, 0o1600)
+    if isinstance(segment, str):
+        print(segment, flush=True)
+        os._exit(1)
+    at = libc.shmat(segment, None, 0)
     ctypes.memset(at, 1, 30 << 20)
-    libc.shmdt(ctypes.c_void_p(at))""",
-}
+    libc.shmdt(ctypes.c_void_p(at))
+"""
 
 # What only the kernel can count.
 BUFFERS = {
@@ -65,6 +72,17 @@ for i in range(100):
     os.set_blocking(w, False)
     while isinstance(attempt(os.write, w, bytes(1 << 16)), int):
         pass""",
+    "files in flight": r"""
+import array, socket
+keep = []
+for i in range(10):
+    a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    keep += [a, b]
+    fd = os.memfd_create("x")
+    for k in range(10):
+        os.write(fd, bytes(1 << 20))
+    a.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))])
+    os.close(fd)""",
     "sockets": r"""
 import socket
 keep = []
@@ -92,6 +110,12 @@ def test_cannot_take_more_memory_than_it_may(attack, way):
     assert result.reason == "memory_limit", result
     assert result.stdout == "begun\n"
     assert result.status not in (0, 124, 125)
+
+
+def test_cannot_take_more_memory_by_segments(attack):
+    """They count, or there are no more of them than the limit allows."""
+    result = attack(CODE % SEGMENTS, memory=LIMIT)
+    assert result.reason == "memory_limit" or result.stdout == "begun\nENOSPC\n", result
 
 
 @pytest.mark.parametrize("way", BUFFERS)
