@@ -139,7 +139,7 @@ static int prepare(const struct isolation_options *options, void **ret_state, st
 	find_masks(c);
 	if (enter_namespaces(c, options->host_network, e))
 		return -1;
-	if (template_build(&c->template, options->drivers, e))
+	if (template_build(&c->template, options->drivers, options->host_network, e))
 		return err_wrap(e, "build the template root");
 	return seccomp_compile(&c->filter, e);
 }

@@ -49,18 +49,10 @@ static const struct row rows[] = {
 	{ SHOW, "/libx32", "likewise", NULL },
 
 	{ SHOW, "/etc/alternatives", "many programs in /usr/bin are links into it", NULL },
-	{ SHOW, "/etc/ssl/certs", "certificates of public authorities", NULL },
-	{ SHOW, "/etc/pki/tls/certs", "likewise, on Fedora", NULL },
 	{ COPY, "/etc/ld.so.cache", "where libraries are", NULL },
-	{ COPY, "/etc/ld.so.conf", "likewise", NULL },
 	{ COPY, "/etc/localtime", "the time zone", NULL },
 	{ COPY, "/etc/timezone", "its name", NULL },
-	{ COPY, "/etc/protocols", "names of protocols", NULL },
-	{ COPY, "/etc/services", "names of ports", NULL },
-	{ COPY, "/etc/mime.types", "types of files", NULL },
 	{ COPY, "/etc/os-release", "programs look which system this is", NULL },
-	{ COPY, "/etc/debian_version", "likewise", NULL },
-	{ COPY, "/etc/inputrc", "line editing", NULL },
 
 	{ MADE, "/etc/passwd", "one user, and not the machine's", ETC_PASSWD },
 	{ MADE, "/etc/group", "likewise", ETC_GROUP },
@@ -91,6 +83,15 @@ static const struct row rows[] = {
 	{ DIR_, CELL_DRIVERS, "hotcell's drivers", NULL },
 	{ DIR_, "/.masked/dir", "laid over what of /proc must not be seen", NULL },
 	{ MADE, "/.masked/file", "likewise", "" },
+};
+
+/* Only where cells may have the machine's network: without one they are of no use, and every row
+ * costs every start. */
+static const struct row network_rows[] = {
+	{ SHOW, "/etc/ssl/certs", "certificates of public authorities", NULL },
+	{ SHOW, "/etc/pki/tls/certs", "likewise, on Fedora", NULL },
+	{ COPY, "/etc/protocols", "names of protocols", NULL },
+	{ COPY, "/etc/services", "names of ports", NULL },
 };
 
 enum { COPY_MAX = 4 << 20 };
@@ -208,6 +209,14 @@ static int make_row(
 	return 0;
 }
 
+static int make_rows(struct template *t, const struct row *list, size_t count, struct err *e)
+{
+	for (size_t i = 0; i < count; i++)
+		if (make_row(t, &list[i], i ? &list[i - 1] : NULL, e))
+			return -1;
+	return 0;
+}
+
 /* Our new root is laid over some directory that every machine has, for a moment only. */
 static const char *somewhere(void)
 {
@@ -262,7 +271,7 @@ static int show_drivers(struct template *t, const char *drivers, struct err *e)
 	return show_fd(fd, CELL_ROOT CELL_DRIVERS, MNT_RDONLY_FLAG | MNT_NODEV_FLAG, e);
 }
 
-int template_build(struct template *t, const char *drivers, struct err *e)
+int template_build(struct template *t, const char *drivers, bool host_network, struct err *e)
 {
 	*t = (struct template){ .host_fd = -1 };
 	if (make_own_root(e))
@@ -274,9 +283,9 @@ int template_build(struct template *t, const char *drivers, struct err *e)
 		return -1;
 	if (mnt_tmpfs(CELL_ROOT, "mode=0755,size=32M,nr_inodes=4k", MNT_NODEV_FLAG, e))
 		return -1;
-	for (size_t i = 0; i < COUNT(rows); i++)
-		if (make_row(t, &rows[i], i ? &rows[i - 1] : NULL, e))
-			return -1;
+	if (make_rows(t, rows, COUNT(rows), e) ||
+		(host_network && make_rows(t, network_rows, COUNT(network_rows), e)))
+		return -1;
 	return drivers ? show_drivers(t, drivers, e) : 0;
 }
 

@@ -26,7 +26,7 @@ struct template {
 };
 
 /* Expects a mount namespace of our own. `drivers` may be NULL. */
-int template_build(struct template *t, const char *drivers, struct err *e);
+int template_build(struct template *t, const char *drivers, bool host_network, struct err *e);
 /* Lets cells ask for `path` (absolute, a directory or file). */
 int template_allow(struct template *t, const char *path, struct err *e);
 int template_seal(struct template *t, struct err *e);
