@@ -6,9 +6,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/mount.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+
+#define ASIDE       "/hotcell-main"
+#define ASIDE_PROCS "hotcell-main/cgroup.procs"
 
 enum { PROC_FILE_MAX = 1 << 20, LINE_MAX_BYTES = 4096 };
 
@@ -99,6 +104,9 @@ static char *mount_point(
 			continue;
 		if (strcmp(found_type, type) != 0 || (*controller && !has_word(options, controller)))
 			continue;
+		/* It shows more than our cgroup namespace: where we are in it cannot be told. */
+		if (strncmp(root, "/..", 3) == 0)
+			continue;
 		*ret_root = xstrdup(root);
 		return xstrdup(point);
 	}
@@ -125,12 +133,45 @@ static char *own_dir_path(
 	return xasprintf("%s%s", point, strcmp(below, "/") == 0 ? "" : below);
 }
 
+/* Container runtimes mount the container's own groups read-only. Whoever may mount can have a copy
+ * of that mount that is not, without touching anybody's; it lasts as long as the descriptor. */
+static int writable_copy(int fd)
+{
+	struct {
+		uint64_t set;
+		uint64_t clear;
+		uint64_t propagation;
+		uint64_t userns_fd;
+	} attributes = { .clear = MOUNT_ATTR_RDONLY };
+	auto_close int tree = (int)syscall(
+		SYS_open_tree, fd, "", AT_EMPTY_PATH | 1 /* OPEN_TREE_CLONE */ | O_CLOEXEC);
+
+	if (tree < 0 || syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attributes,
+				sizeof(attributes)))
+		return -1;
+	return openat(tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static int cgroup_open_dir(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int copy;
+
+	if (fd < 0 || faccessat(fd, ".", W_OK, AT_EACCESS) == 0 || errno != EROFS)
+		return fd;
+	copy = writable_copy(fd);
+	if (copy < 0)
+		return fd;
+	close(fd);
+	return copy;
+}
+
 int cgroup1_own_dir(const struct cgroup_facts *f, const char *controller)
 {
 	auto_free char *mount = NULL;
 	auto_free char *path = own_dir_path(f, "cgroup", controller, &mount);
 
-	return path ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	return path ? cgroup_open_dir(path) : -1;
 }
 
 static bool has_controller(int dir_fd, const char *file, const char *name)
@@ -177,16 +218,22 @@ static int step_aside(int dir_fd)
 {
 	char pid[32];
 
-	if (mkdirat(dir_fd, "hotcell-main", 0755) && errno != EEXIST)
+	if (mkdirat(dir_fd, ASIDE + 1, 0755) && errno != EEXIST)
 		return -1;
 	snprintf(pid, sizeof(pid), "%ld", (long)getppid());
-	fd_write_text(dir_fd, "hotcell-main/cgroup.procs", pid);
-	return fd_write_text(dir_fd, "hotcell-main/cgroup.procs", "0");
+	fd_write_text(dir_fd, ASIDE_PROCS, pid);
+	return fd_write_text(dir_fd, ASIDE_PROCS, "0");
 }
 
-static bool try_dir(const char *path, bool is_top, int *ret_fd)
+/* The hierarchy's own top has no type; that of a namespace's part of it has. */
+static bool is_top(int fd)
 {
-	auto_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return faccessat(fd, "cgroup.type", F_OK, 0) != 0;
+}
+
+static bool try_dir(const char *path, int *ret_fd)
+{
+	auto_close int fd = cgroup_open_dir(path);
 	bool empty;
 
 	if (fd < 0 || !has_controllers(fd, "cgroup.controllers"))
@@ -194,7 +241,7 @@ static bool try_dir(const char *path, bool is_top, int *ret_fd)
 	if (faccessat(fd, "cgroup.procs", W_OK, AT_EACCESS) ||
 		faccessat(fd, ".", W_OK, AT_EACCESS))
 		return false;
-	if (!is_top) {
+	if (!is_top(fd)) {
 		if (!is_ours_alone(fd, &empty))
 			return false;
 		if (!empty && step_aside(fd))
@@ -219,10 +266,13 @@ int cgroup2_usable_dir(
 		snprintf(why_not, size, "no cgroup file system is mounted");
 		return -1;
 	}
+	/* We stepped aside earlier: the group above is the one that we use. */
+	if (strlen(path) > strlen(ASIDE) && strcmp(path + strlen(path) - strlen(ASIDE), ASIDE) == 0)
+		path[strlen(path) - strlen(ASIDE)] = '\0';
 	for (;;) {
 		char *slash;
 
-		if (try_dir(path, strlen(path) <= strlen(mount), &fd)) {
+		if (try_dir(path, &fd)) {
 			*ret_has_cpu = has_controller(fd, "cgroup.subtree_control", "cpu");
 			return fd;
 		}

@@ -5,6 +5,7 @@
 #include "cell/container/container.h"
 #include "cell/process/process.h"
 
+#include <errno.h>
 #include <linux/sched.h>
 #include <sched.h>
 #include <string.h>
@@ -26,12 +27,20 @@ pid_t isolation_clone(unsigned long long flags, int into_cgroup, int *ret_pid_fd
 		.flags = flags | CLONE_PIDFD,
 		.pidfd = (uint64_t)(uintptr_t)ret_pid_fd,
 	};
+	pid_t pid;
 
 	if (into_cgroup >= 0) {
 		args.flags |= CLONE_INTO_CGROUP;
 		args.cgroup = (uint64_t)into_cgroup;
 	}
-	return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	if (pid >= 0 || errno != ENOSYS)
+		return pid;
+	/* Container runtimes say so, for programs to fall back. */
+	pid = (pid_t)syscall(SYS_clone, flags | CLONE_PIDFD, NULL, ret_pid_fd, NULL, 0);
+	if (pid == 0 && into_cgroup >= 0 && fd_write_text(into_cgroup, "cgroup.procs", "0"))
+		_exit(125);
+	return pid;
 }
 
 void isolation_child_failed(int report_fd, const struct err *e)

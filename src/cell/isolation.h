@@ -11,6 +11,7 @@
 struct isolation_options {
 	const char *drivers; /* directory of hotcell's drivers, or NULL */
 	bool host_network;   /* cells may be given the machine's network */
+	bool memory_is_soft; /* no cgroup counts it: what a watch cannot see is not to be had */
 	void (*inside)(const struct cell_inside *inside);
 };
 

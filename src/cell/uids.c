@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 
 /* Above the range that systemd gives to containers, below what is negative as an int. */
@@ -44,9 +45,25 @@ void uids_open(struct uids *u)
 		u->base = geteuid();
 		return;
 	}
-	u->next = (unsigned)getpid() * 37 % u->count;
+	/* At random: pids are alike in all containers, which share the ids but not the file. */
+	if (getrandom(&u->next, sizeof(u->next), 0) != (ssize_t)sizeof(u->next))
+		u->next = (unsigned)getpid() * 37;
+	u->next %= u->count;
 	mkdir(LOCK_DIR, 0755);
 	u->lock_fd = open(LOCK_DIR "/uids", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+}
+
+void uids_check_again(struct uids *u)
+{
+	struct uids now = { .base = geteuid() };
+
+	if (u->count == 0)
+		return;
+	find_range(&now);
+	if (now.count == u->count && now.base == u->base)
+		return;
+	u->base = geteuid();
+	u->count = 0;
 }
 
 void uids_close(struct uids *u)

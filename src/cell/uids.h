@@ -17,6 +17,8 @@ struct uids {
 };
 
 void uids_open(struct uids *u);
+/* We may be in another user namespace since: are the ids still there? */
+void uids_check_again(struct uids *u);
 void uids_close(struct uids *u);
 /* -1 (as uid_t) if all are taken. */
 uid_t uids_take(struct uids *u);

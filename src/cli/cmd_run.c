@@ -163,9 +163,11 @@ static int wait_for(struct hotcell *h, struct hotcell_work *work, struct show *s
 
 static void remark(const struct run_options *o, const struct hotcell_result *r)
 {
+	if (r->reason == HOTCELL_CELL_FAILED)
+		complain("%s", r->reason_text);
 	if (o->quiet)
 		return;
-	if (r->reason != HOTCELL_EXITED)
+	if (r->reason != HOTCELL_EXITED && r->reason != HOTCELL_CELL_FAILED)
 		fprintf(stderr, "hotcell: %s%s%s\n", hotcell_reason_name(r->reason),
 			*r->reason_text ? ": " : "", r->reason_text);
 	for (char **at = r->limits_not_enforced; *at; at++)

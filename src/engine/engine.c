@@ -201,9 +201,19 @@ void hotcell_close(struct hotcell *h)
 	close_engine(h, true);
 }
 
+/* In the machine's first pid namespace pid 1 reaps whom we leave. A container's often does not, and
+ * would fill up with our dead wardens. */
+static bool somebody_reaps(void)
+{
+	enum { FIRST_PID_NAMESPACE = 0xEFFFFFFC }; /* PROC_PID_INIT_INO: the kernel's, for good */
+	struct stat space;
+
+	return stat("/proc/self/ns/pid", &space) == 0 && space.st_ino == (ino_t)FIRST_PID_NAMESPACE;
+}
+
 void hotcell_abandon(struct hotcell *h)
 {
-	close_engine(h, false);
+	close_engine(h, !somebody_reaps());
 }
 
 /* ---- the loop ---- */
@@ -254,7 +264,7 @@ int hotcell_languages(struct hotcell *h, struct hotcell_language **ret, size_t *
 		};
 		if (tool_find(h, language, true, ISOLATION_CONTAINER, &tool, &e) == 0) {
 			all[i].version = take_ptr(&tool.version);
-		} else if (e.kind != ERR_UNAVAILABLE || h->links[ISOLATION_CONTAINER].socket_fd < 0) {
+		} else if (e.kind != ERR_NOT_FOUND) {
 			hotcell_languages_free(all, count);
 			error_out(error, &e);
 			return -1;

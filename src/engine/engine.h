@@ -42,6 +42,7 @@ struct hotcell_cell {
 	int control_fd;
 	bool made;
 	bool gone;
+	bool never_up; /* it could not be built */
 	struct msg_made facts; /* workspace is in `workspace` */
 	char *workspace;
 	struct hotcell_work *work; /* that runs in it now */

@@ -157,6 +157,7 @@ static void on_gone(struct hotcell *h, struct link *link, struct frame_in *in)
 		return;
 	cell->gone = true;
 	cell->last_usage = m.usage;
+	cell->never_up = m.failed;
 	if (m.failed)
 		err_set(&cell->failure, m.err_kind ? m.err_kind : ERR_SYSTEM, "%s", m.text);
 	else

@@ -8,7 +8,7 @@
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 
-enum { MAX_OUTPUT_DEFAULT = 1000000, BACKSTOP_MS = 5000 };
+enum { MAX_OUTPUT_DEFAULT = 1000000, BACKSTOP_MS = 5000, CANCEL_REPEAT_MS = 50, CANCEL_TRIES = 60 };
 
 #define TO(step) (1U << WORK_##step)
 
@@ -264,7 +264,7 @@ void run_on_gone(struct hotcell_work *work)
 	case WORK_COMPILING:
 	case WORK_RUNNING:
 		/* It may never have come up at all. */
-		if (!work->cell->made && !work->cancelled) {
+		if ((!work->cell->made || work->cell->never_up) && !work->cancelled) {
 			work_fail(work, &work->cell->failure);
 			break;
 		}
@@ -287,8 +287,14 @@ static void on_timer(struct hotcell *h, struct source *source, uint32_t events)
 
 	(void)h;
 	(void)events;
+	/* An order is lost on a keeper that has not begun yet: it is repeated until it is heard. */
+	if (work->cancelled && work->cancel_tries++ < CANCEL_TRIES && work->step != WORK_DONE) {
+		cell_order(work->cell, ORDER_CANCEL);
+		set_timer(work, CANCEL_REPEAT_MS);
+		return;
+	}
 	if (work->step == WORK_COMPILING || work->step == WORK_RUNNING) {
-		work->backstop_hit = true;
+		work->backstop_hit = !work->cancelled;
 		work->ended_without_exit = true;
 	}
 	if (work->step != WORK_DONE && work->cell) {
@@ -389,6 +395,7 @@ void hotcell_cancel(struct hotcell_work *work)
 		return;
 	}
 	cell_order(work->cell, ORDER_CANCEL);
+	set_timer(work, CANCEL_REPEAT_MS);
 }
 
 int hotcell_finish(

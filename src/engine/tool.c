@@ -47,6 +47,12 @@ static int probe(struct hotcell *h, const struct tool *tool, enum isolation_kind
 	strings_free(argv);
 	if (failed)
 		return -1;
+	/* That the cell broke says nothing about the program. */
+	if (result->reason == HOTCELL_CELL_FAILED) {
+		err_set(e, ERR_SYSTEM, "%s", result->reason_text);
+		hotcell_result_free(result);
+		return -1;
+	}
 	*ret_works = result->reason == HOTCELL_EXITED && result->exit_code == 0;
 	/* Some print it on stderr. */
 	*ret_version = first_line(result->out.len ? result->out.data : result->err.data);
@@ -111,7 +117,7 @@ int tool_find(struct hotcell *h, const struct language *language, bool want_vers
 		}
 		tool_free(&tool);
 	}
-	return err_set(e, ERR_UNAVAILABLE, "%s is not installed%s%s", language->name,
+	return err_set(e, ERR_NOT_FOUND, "%s is not installed%s%s", language->name,
 		language->install ? ": " : "", language->install ? language->install : "");
 }
 

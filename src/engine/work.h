@@ -60,6 +60,7 @@ struct hotcell_work {
 	int timer_fd;
 	bool backstop_hit;
 	bool cancelled;
+	int cancel_tries;
 
 	/* What came of it. */
 	struct collected out[2][2]; /* [compiling][stream] */

@@ -4,16 +4,24 @@
 #include "base/fd.h"
 #include "base/own.h"
 #include "cell/container/landlock.h"
+#include "cell/isolation.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
+#include <sys/wait.h>
+
+#define CONTAINER_FIX                                                                              \
+	"start the container with --cap-add SYS_ADMIN --security-opt seccomp=unconfined "          \
+	"--security-opt apparmor=unconfined (as an ordinary user in it also --security-opt "       \
+	"systempaths=unconfined), or with --privileged"
 
 enum { NEEDED = 1, WELCOME = 0 };
 
@@ -72,12 +80,35 @@ static void check_kernel(struct checks *c)
 		"%s (5.15 or later is wanted)", u.release);
 }
 
+/* 0, or the errno that a child met. Sysctls do not tell of seccomp filters and security modules. */
+static int try_user_namespace(void)
+{
+	int pid_fd = -1;
+	int status = 0;
+	pid_t pid = isolation_clone(0, -1, &pid_fd);
+
+	if (pid == 0)
+		_exit(unshare(CLONE_NEWUSER) ? errno : 0);
+	if (pid < 0)
+		return errno;
+	waitpid(pid, &status, __WALL);
+	close(pid_fd);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : EIO;
+}
+
+static bool in_container(void)
+{
+	return access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0;
+}
+
 static void check_user_namespaces(struct checks *c)
 {
 	static const char apparmor[] = "/proc/sys/kernel/apparmor_restrict_unprivileged_userns";
 	unsigned long long most = 1;
 	unsigned long long value;
 	struct finding f = { "user namespaces", CHECK_FINE, NEEDED, NULL };
+
+	int failed = try_user_namespace();
 
 	fd_read_u64(AT_FDCWD, "/proc/sys/user/max_user_namespaces", &most);
 	if (access("/proc/self/ns/user", F_OK)) {
@@ -100,6 +131,12 @@ static void check_user_namespaces(struct checks *c)
 			"/etc/apparmor.d/ && sudo apparmor_parser -r /etc/apparmor.d/hotcell";
 		add(c, f, "AppArmor keeps ordinary users' programs without a profile from using them "
 			  "(Ubuntu 23.10 and later)");
+	} else if (failed) {
+		f.state = CHECK_MISSING;
+		f.fix = in_container() ? CONTAINER_FIX : NULL;
+		add(c, f, "making one fails (%s): %s", strerror(failed),
+			in_container() ? "the container's seccomp profile forbids it" :
+					 "a security module or a seccomp filter forbids it");
 	} else {
 		add(c, f, "allowed");
 	}

@@ -318,11 +318,7 @@ static void step(struct warden *w)
 static int prepare(struct warden *w)
 {
 	const struct warden_options *o = w->options;
-	struct isolation_options options = {
-		.drivers = o->drivers,
-		.host_network = o->host_network,
-		.inside = keeper_inside,
-	};
+	struct isolation_options options;
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = NULL };
 
 	signal(SIGPIPE, SIG_IGN);
@@ -340,8 +336,15 @@ static int prepare(struct warden *w)
 	uids_open(&w->uids);
 	if (o->check)
 		checks_gather(&w->checks, &w->tree, &w->uids);
+	options = (struct isolation_options){
+		.drivers = o->drivers,
+		.host_network = o->host_network,
+		.memory_is_soft = !(cgroup_tree_holds(&w->tree) & LIMIT_BIT(LIMIT_MEMORY_BYTES)),
+		.inside = keeper_inside,
+	};
 	if (o->isolation->prepare(&options, &w->state, &w->unusable))
 		err_wrap(&w->unusable, "%s isolation", o->isolation->name);
+	uids_check_again(&w->uids);
 	return 0;
 }
 

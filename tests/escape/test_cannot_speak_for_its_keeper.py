@@ -73,12 +73,11 @@ os._exit(11)""" % [EXITED.hex(), OUTPUT.hex()])
 def test_cannot_steal_the_control_socket(attack):
     """The ways by which a descriptor moves from one process to another."""
     said = attack(r"""
-import glob
 said = {}
 for fd in range(64):
-    for path in (f"/proc/1/fd/{fd}", f"/proc/1/task/1/fd/{fd}", f"/dev/fd/{fd}"):
+    for path in (f"/proc/1/fd/{fd}", f"/proc/1/task/1/fd/{fd}"):
         got = attempt(os.open, path, os.O_RDWR | os.O_NONBLOCK)
-        if fd > 2 and got not in ("ENOENT", "EACCES"):
+        if got not in ("ENOENT", "EACCES"):
             said[path] = got
 pidfd = call("pidfd_open", 1, 0)
 said.update({f"getfd {fd}": got for fd in range(64)
@@ -99,7 +98,7 @@ if isinstance(fd, int):
 print("last", flush=True)
 os._exit(3)""")
     assert result.exit_code == 3 and result.reason == "exited"
-    assert set(result.stdout.split()) <= {"first", "last"}
+    assert result.stdout.endswith("last\n")
 
 
 @pytest.mark.every_isolation

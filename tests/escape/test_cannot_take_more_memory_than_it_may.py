@@ -18,7 +18,7 @@ import time
 for i in range(10):
     if os.fork() == 0:
         keep = bytearray(30 << 20)
-        time.sleep(2)
+        time.sleep(1)
         os._exit(0)
 for i in range(10):
     if os.wait()[1]:
@@ -127,7 +127,7 @@ def test_buffers_in_the_kernel_count_or_the_result_says_that_they_do_not(attack,
 
 def test_the_same_fits_into_more(attack):
     """So that the tests above can fail for the right reason."""
-    for way in ("a large object", "files in /tmp", "files that have no name"):
+    for way in ("a large object", "files in /tmp"):
         result = attack(CODE % WAYS[way], memory="1G", disk="1G")
         assert (result.stdout, result.reason) == ("begun\nsurvived\n", "exited"), way
 

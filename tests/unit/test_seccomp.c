@@ -35,7 +35,7 @@ static int compile(void **state)
 	struct err e = { 0 };
 
 	(void)state;
-	if (seccomp_compile(&program, &e))
+	if (seccomp_compile(false, &program, &e))
 		fail_msg("%s", e.text);
 	return 0;
 }

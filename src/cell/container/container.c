@@ -141,7 +141,7 @@ static int prepare(const struct isolation_options *options, void **ret_state, st
 		return -1;
 	if (template_build(&c->template, options->drivers, options->host_network, e))
 		return err_wrap(e, "build the template root");
-	return seccomp_compile(&c->filter, e);
+	return seccomp_compile(options->memory_is_soft, &c->filter, e);
 }
 
 static int allow(void *state, const char *path, struct err *e)

@@ -175,14 +175,14 @@ static int by_number(const void *a, const void *b)
 	return (x->number > y->number) - (x->number < y->number);
 }
 
-static int collect(struct builder *b, struct err *e)
+static int collect(struct builder *b, bool memory_is_soft, struct err *e)
 {
 	for (unsigned i = 0; i < seccomp_table_count; i++) {
 		int number = seccomp_numbers[i];
 		struct call *call = NULL;
 
 		/* Negative: not on this architecture, or newer than libseccomp: absent. */
-		if (number < 0)
+		if (number < 0 || (memory_is_soft && strcmp(seccomp_table[i].call, "shmget") == 0))
 			continue;
 		for (unsigned k = 0; k < b->calls_count; k++)
 			if (b->calls[k].number == number)
@@ -199,13 +199,13 @@ static int collect(struct builder *b, struct err *e)
 	return 0;
 }
 
-int seccomp_compile(struct sock_fprog *ret, struct err *e)
+int seccomp_compile(bool memory_is_soft, struct sock_fprog *ret, struct err *e)
 {
 	auto_free struct builder *b = xalloc(sizeof(*b));
 	auto_free struct sock_filter *code = xalloc(CODE_MAX * sizeof(*code));
 
 	b->code = code;
-	if (collect(b, e))
+	if (collect(b, memory_is_soft, e))
 		return -1;
 	emit(b, LOAD(arch));
 	emit(b, JUMP(BPF_JEQ, AUDIT_ARCH_NATIVE, 1, 0));

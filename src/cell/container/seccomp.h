@@ -10,6 +10,7 @@
 #include "base/err.h"
 
 #include <linux/filter.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 enum seccomp_action { CALL_ALLOWED, CALL_DENIED, CALL_ABSENT, CALL_IGNORED };
@@ -36,9 +37,10 @@ extern const int seccomp_numbers[];
 
 const char *seccomp_action_name(enum seccomp_action action);
 
-/* Compiles the table once; seccomp_install() is what each cell does. The program is owned by the
+/* With `memory_is_soft` System V shared memory is absent: it belongs to no process, so a watch over
+ * processes does not see it. Compiles the table once; seccomp_install() is what each cell does. The program is owned by the
  * caller and freed by free(program.filter). */
-int seccomp_compile(struct sock_fprog *ret, struct err *e);
+int seccomp_compile(bool memory_is_soft, struct sock_fprog *ret, struct err *e);
 int seccomp_install(const struct sock_fprog *program, struct err *e);
 
 #endif

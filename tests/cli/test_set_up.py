@@ -1,0 +1,189 @@
+"""What the make targets leave, and that an installed hotcell works."""
+import os
+import re
+import subprocess
+
+import harness
+import pytest
+
+ROOT = harness.ROOT
+
+
+def make(*args, **options):
+    result = subprocess.run(["make", "-C", ROOT, "--no-print-directory", *map(str, args)],
+                            capture_output=True, text=True, **options)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
+
+
+def test_make_help_lists_the_targets():
+    listed = {line.split()[0] for line in make("help").splitlines()}
+    assert listed >= {"run", "test", "languages", "build", "bench", "fuzz", "install", "help"}
+
+
+def test_make_build_leaves_the_programs_and_does_nothing_the_second_time():
+    for name in ("hotcell", "hotcell-warden"):
+        assert os.access(ROOT / "build" / name, os.X_OK)
+    before = (ROOT / "build/hotcell").stat().st_mtime_ns
+    make("build")
+    assert (ROOT / "build/hotcell").stat().st_mtime_ns == before
+
+
+def test_make_run_runs_a_first_snippet_and_shows_its_result():
+    out = make("run")
+    assert "hotcell run" in out
+    assert re.search(r"^\s*\d+", out, re.M), "the result of the snippet"
+
+
+def test_what_make_calls_is_there():
+    text = (ROOT / "Makefile").read_text()
+    called = set(re.findall(r"^\t@?((?:tools|bench)/[\w-]+)", text, re.M))
+    assert {"tools/first-run", "tools/run-tests", "bench/run", "tools/fuzz"} <= called
+    for name in called:
+        assert os.access(ROOT / name, os.X_OK), name
+
+
+def test_ci_calls_make_test_and_nothing_besides():
+    lines = (ROOT / ".ci/run").read_text().splitlines()
+    code = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    commands = [line for line in code if not re.match(r"(set|cd) ", line)]
+    assert len(commands) == 1
+    assert re.fullmatch(r"(exec )?make test", commands[0])
+    assert os.access(ROOT / ".ci/run", os.X_OK)
+
+
+@pytest.mark.parametrize("name", [
+    "README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md", "docs/ARCHITECTURE.md", "docs/TOUR.md",
+    "docs/LANGUAGES.md", "man/hotcell.1.scd", "packaging/completions/bash"])
+def test_documents_are_there(name):
+    assert (ROOT / name).stat().st_size > 500
+
+
+def test_the_licence_is_mit():
+    assert "MIT License" in (ROOT / "LICENSE").read_text()
+
+
+def test_the_changelog_has_the_version(hotcell):
+    version = hotcell("--version").out.split()[1]
+    assert version in (ROOT / "CHANGELOG.md").read_text()
+
+
+# ---- installing ----
+
+
+@pytest.fixture(scope="module")
+def installed(public):
+    """An installation below a prefix of its own, built for it."""
+    prefix = public / "prefix"
+    make("install", f"PREFIX={prefix}", f"BUILD={public}/build-installed")
+    subprocess.run(["chmod", "-R", "a+rX", prefix], check=True)
+    return prefix
+
+
+def files_below(top):
+    return {str(path.relative_to(top)) for path in top.rglob("*") if not path.is_dir()}
+
+
+def test_install_puts_everything_below_the_prefix(installed):
+    files = files_below(installed)
+    for wanted in (
+            r"bin/hotcell", r"libexec/hotcell-warden", r"include/hotcell.h", r"lib.*/libhotcell\.so",
+            r"share/hotcell/languages/python\.yaml", r"share/hotcell/drivers/python/last_line\.py",
+            r"share/hotcell/drivers/node/last_line\.js", r"share/man/man1/hotcell\.1",
+            r"share/man/man1/hotcell-run\.1", r"share/bash-completion/completions/hotcell",
+            r"share/zsh/site-functions/_hotcell", r"share/fish/vendor_completions\.d/hotcell\.fish"):
+        assert any(re.fullmatch(wanted, file) for file in files), wanted
+    assert not any("test" in file or file.endswith(".a") for file in files)
+
+
+@pytest.mark.parametrize("who", ["root", "nobody"] if harness.IS_ROOT else ["user"])
+def test_an_installed_hotcell_works(installed, tmp_path, isolation, who):
+    hotcell = harness.Hotcell(installed / "bin/hotcell", tmp_path, harness.NOBODY if who == "nobody" else None)
+    result = hotcell.run("--last-line", "-q", "-l", "python", "-c", "6 * 7", "--isolation", isolation)
+    assert (result.out, result.err, result.code) == ("42\n", "", 0)
+    assert "python" in hotcell.languages()
+    assert hotcell.run("-q", "-l", "c", "-c", "int main(void) { return 42; }", "--isolation", isolation).code == 42
+
+
+def test_an_installed_library_works(installed, tmp_path):
+    (tmp_path / "x.c").write_text(r"""
+#include <hotcell.h>
+#include <stdio.h>
+
+int main(void)
+{
+	struct hotcell *h;
+	struct hotcell_error e;
+	struct hotcell_result *r;
+	struct hotcell_request q = { .language = "python", .code = "print(6 * 7)" };
+
+	if (hotcell_open(NULL, &h, &e) || hotcell_run(h, &q, &r, &e)) {
+		fprintf(stderr, "%s\n", e.text);
+		return 1;
+	}
+	fwrite(r->out.data, 1, r->out.len, stdout);
+	hotcell_result_free(r);
+	hotcell_close(h);
+	return 0;
+}
+""")
+    (library,) = installed.glob("lib*/**/libhotcell.so")
+    for compiler in (["gcc", "-std=c99"], ["g++", "-x", "c++", "-Wno-missing-field-initializers"]):
+        if compiler[0] == "g++":
+            (tmp_path / "x.c").write_text((tmp_path / "x.c").read_text().replace(
+                '{ .language = "python", .code = "print(6 * 7)" };', '{}; q.language = "python"; '
+                'q.code = "print(6 * 7)";'))
+        subprocess.run([*compiler, "-Wall", "-Wextra", "-Werror", "-o", tmp_path / "x", tmp_path / "x.c",
+                        f"-I{installed}/include", f"-L{library.parent}", f"-Wl,-rpath,{library.parent}",
+                        "-lhotcell"], check=True)
+        out = subprocess.run([tmp_path / "x"], capture_output=True, text=True)
+        assert (out.stdout, out.stderr) == ("42\n", "")
+
+
+def test_the_library_shows_only_its_own_names(installed):
+    (library,) = installed.glob("lib*/**/libhotcell.so")
+    names = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True).stdout
+    symbols = [line.split()[-1].split("@")[0] for line in names.splitlines() if " T " in line]
+    assert symbols and all(name.startswith("hotcell_") for name in symbols)
+
+
+def test_destdir_is_put_in_front_of_the_prefix(public, installed):
+    """A packager's way: the files lie below DESTDIR, and know nothing of it."""
+    destdir = public / "destdir"
+    make("install", f"PREFIX={installed}", f"DESTDIR={destdir}", f"BUILD={public}/build-installed")
+    below = destdir / str(installed).lstrip("/")
+    assert files_below(below) == files_below(installed)
+    assert files_below(destdir) == {str((below / file).relative_to(destdir)) for file in files_below(below)}
+    assert str(destdir).encode() not in (below / "bin/hotcell").read_bytes()
+
+
+def test_a_copy_of_the_build_tree_works_anywhere(private):
+    assert private.run("-l", "python", "-c", "print(6 * 7)").out == "42\n"
+
+
+def test_a_link_to_the_program_works(hotcell, tmp_path):
+    (tmp_path / "hc").symlink_to(hotcell.program)
+    linked = harness.Hotcell(tmp_path / "hc", hotcell.home)
+    assert linked.run("-l", "python", "--last-line", "-c", "6 * 7").out == "42\n"
+
+
+def test_without_its_warden_it_says_so(hotcell, tmp_path):
+    import shutil
+    (tmp_path / "bin").mkdir()
+    shutil.copy(hotcell.program, tmp_path / "bin/hotcell")
+    shutil.copytree(ROOT / "languages", tmp_path / "share/hotcell/languages")
+    broken = harness.Hotcell(tmp_path / "bin/hotcell", tmp_path)
+    result = broken.run("-l", "sh", "-c", "echo ran")
+    if result.code == 0:  # one is installed on this machine, and that is as good
+        assert result.out == "ran\n"
+    else:
+        assert (result.out, result.code) == ("", 125)
+        assert "hotcell-warden" in result.err
+
+
+def test_the_warden_started_by_hand_says_who_starts_it(hotcell):
+    warden = hotcell.program.with_name("hotcell-warden")
+    for args in ([], ["--nonsense"], ["--isolation", "container"], ["--isolation", "x", "--socket", "0"]):
+        result = subprocess.run([warden, *args], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        assert result.returncode == 125
+        assert "started by hotcell" in result.stderr

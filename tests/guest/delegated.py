@@ -1,0 +1,94 @@
+"""cgroup version 2 where hotcell is not at its top: groups given to an ordinary user, and containers."""
+import subprocess
+
+from guest import *
+
+
+def limits_are_held(**who):
+    result = run("python", EAT_MEMORY, "--memory", "32M", "--pids", "20", "--cpus", "2", **who)
+    assert result["reason"] == "memory_limit" and has_all_limits(result), result
+
+
+@check
+def without_a_group_of_its_own_an_ordinary_user_is_told_that_limits_are_soft():
+    assert is_soft(run("sh", "echo hi", user=NOBODY))
+    code, rows = doctor(user=NOBODY)
+    assert code == 1 and "may be written" in rows["cgroup: memory"]["detail"], rows
+
+
+@check
+def an_ordinary_user_alone_in_a_group_of_its_own_has_all_limits():
+    limits_are_held(user=NOBODY, group=make_group("alone", owner=NOBODY))
+    no_group_is_left()
+
+
+@check
+def whoever_stepped_aside_once_does_not_step_aside_again():
+    # Where a program that opens hotcell for the second time is.
+    aside = CGROUP / "alone" / "hotcell-main"
+    limits_are_held(user=NOBODY, group=aside)
+    assert not (aside / "hotcell-main").exists()
+    no_group_is_left()
+
+
+@check
+def an_ordinary_user_in_a_group_below_its_own_has_all_limits():
+    session = make_group("session", owner=NOBODY)
+    shell = make_group("session/shell", owner=NOBODY)
+    # The shell stays in there, so the cell's group cannot be below it.
+    script = f"{HOTCELL} run --json --memory 32M --cpus 2 --pids 20 -l sh -c 'echo hi'; exit $?"
+    result = finish(start("sh", "-c", script, user=NOBODY, group=shell))
+    assert '"limits_not_enforced": []' in result.out, result
+    with Running("--pids", "9", user=NOBODY, group=shell) as cell:
+        assert cell.group.parent == session
+    limits_are_held(user=NOBODY, group=shell)
+    no_group_is_left()
+    assert [path.name for path in session.iterdir() if path.is_dir()] == ["shell"]
+
+
+@check
+def half_a_processor_is_half_a_processor_for_an_ordinary_user_too():
+    result = run("sh", SPIN, "--cpus", "0.5", "--cpu-time", "1s",
+                 user=NOBODY, group=CGROUP / "session" / "shell")
+    assert result["reason"] == "cpu_limit" and has_all_limits(result), result
+    assert 0.2 < result["usage"]["cpu_ms"] / result["duration_ms"] < 0.75, result
+
+
+@check
+def what_a_killed_warden_of_an_ordinary_user_left_is_swept():
+    who = {"user": NOBODY, "group": CGROUP / "session" / "shell"}
+    with Running(**who) as cell:
+        cell.kill(cell.hotcell, cell.warden)
+        finish(cell.process)
+        wait_until(lambda: not is_alive(cell.program), "that the program has died too")
+    assert groups() == [cell.group]
+    run("sh", ":", **who)
+    no_group_is_left()
+
+
+@check
+def others_in_the_only_group_are_left_where_they_are():
+    shared = make_group("shared", owner=NOBODY)
+    script = f"{HOTCELL} run --json -l sh -c 'echo hi'; cat /proc/$$/cgroup"
+    result = finish(start("sh", "-c", script, user=NOBODY, group=shared))
+    assert "0::/shared\n" in result.out and "(soft)" in result.out, result
+    assert not [path for path in shared.iterdir() if path.is_dir()]
+
+
+@check
+def a_group_without_the_memory_controller_is_not_taken_for_one_with_it():
+    make_group("poor", controllers="+pids")
+    result = run("sh", "echo hi", user=NOBODY, group=make_group("poor/own", owner=NOBODY))
+    assert is_soft(result), result
+
+
+@check
+def in_a_container_with_a_cgroup_namespace_limits_are_held():
+    # As container engines do it: the namespace's top is a group with the container's processes.
+    script = ("umount /sys/fs/cgroup && mount -t cgroup2 cgroup2 /sys/fs/cgroup && "
+              f"exec {HOTCELL} run --json --memory 32M -l sh -c 'exec head -c 64M /dev/zero >/tmp/x'")
+    group = make_group("container")
+    result = finish(start("unshare", "--mount", "--cgroup", "sh", "-c", script, group=group))
+    assert '"reason": "memory_limit"' in result.out, result
+    assert '"limits_not_enforced": []' in result.out, result
+    no_group_is_left()
