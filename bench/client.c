@@ -262,8 +262,8 @@ static void prepare(struct line *line)
 	}
 	if (line->kind->in_engine)
 		line->request = (struct hotcell_request){
-			.isolation = strcmp(f[0], "process") == 0 ? HOTCELL_ISOLATION_PROCESS :
-								    HOTCELL_ISOLATION_CONTAINER,
+			.isolation = strcmp(f[0], "process") == 0 ? HOTCELL_ISOLATION_PROCESS
+								  : HOTCELL_ISOLATION_CONTAINER,
 			.language = f[1],
 			.code = f[2],
 		};
@@ -355,7 +355,7 @@ static void shuffle(unsigned *order)
 static void measure_latency(unsigned rounds, unsigned seconds)
 {
 	long long end = now_ns() + seconds * 1000000000LL;
-	unsigned order[LINES_MAX];
+	unsigned order[LINES_MAX] = { 0 };
 
 	/* Round 0 warms up: caches, the template, the cells made ahead. */
 	for (unsigned round = 0; round <= rounds && now_ns() < end; round++) {
@@ -471,7 +471,7 @@ static unsigned work_in_engine(struct line *line, unsigned parallel, long long e
 
 static void measure_rate(unsigned repeats, unsigned ms)
 {
-	unsigned order[LINES_MAX];
+	unsigned order[LINES_MAX] = { 0 };
 
 	for (unsigned repeat = 0; repeat < repeats; repeat++) {
 		shuffle(order);
@@ -481,9 +481,9 @@ static void measure_rate(unsigned repeats, unsigned ms)
 			for (unsigned parallel = 1; parallel <= PARALLEL_MAX; parallel++) {
 				long long start = now_ns();
 				long long end = start + ms * 1000000LL;
-				unsigned runs = line->kind->in_engine ?
-							work_in_engine(line, parallel, end) :
-							work_in_processes(line, parallel, end);
+				unsigned runs = line->kind->in_engine
+							? work_in_engine(line, parallel, end)
+							: work_in_processes(line, parallel, end);
 
 				printf("rate %s %u %u %lld\n", line->id, parallel, runs,
 					now_ns() - start);
@@ -496,7 +496,7 @@ static void measure_rate(unsigned repeats, unsigned ms)
 
 /* ---- whoever watches from outside says how many ---- */
 
-static void count(void)
+static void run_as_told(void)
 {
 	char text[32];
 
@@ -524,7 +524,7 @@ int main(int argc, char **argv)
 	else if (strcmp(mode, "rate") == 0)
 		measure_rate(a, b);
 	else if (strcmp(mode, "count") == 0 && lines_count)
-		count();
+		run_as_told();
 	else
 		die("usage", mode);
 	close_engine();

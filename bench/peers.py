@@ -37,7 +37,7 @@ def find(program):
 def version(program, *arguments):
     done = subprocess.run([program, *arguments], capture_output=True, text=True)
     words = (done.stdout or done.stderr).split()
-    return next((w.strip(",") for w in words if w[0].isdigit()), "?")
+    return next((w.strip(",") for w in words if w[0].isdigit()), "")
 
 
 def end(process):
@@ -88,13 +88,15 @@ class Namespace:
     has both versions of cgroups mounted: in here the second one is not."""
 
     def __init__(self):
+        if os.geteuid():
+            raise Unavailable("needs root, for a mount namespace of its own")
         script = ("while umount /sys/fs/cgroup/unified 2>/dev/null; do :; done; "
                   "echo ready; read ignored")
         command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script]
         self.holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                        preexec_fn=die_with_parent)
         if not self.holder.stdout.readline():
-            raise Unavailable("needs root, for a mount namespace")
+            raise Unavailable("a mount namespace of its own cannot be made")
         self.path = f"/proc/{self.holder.pid}/ns/mnt"
 
     def enter(self, argv):

@@ -5,6 +5,7 @@
 #include "base/own.h"
 
 #include <argp.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -66,6 +67,23 @@ static void on_row(void *context, const struct msg_checked *row)
 		printf("%-8s %-18s fix: %s\n", "", "", row->fix);
 }
 
+/* What a container must be given for cells to be built in it; "" outside of one. */
+static const char *container_fix(void)
+{
+	if (getenv("KUBERNETES_SERVICE_HOST"))
+		return "give the container the securityContext of docs/CONTAINERS.md: capability "
+		       "SYS_ADMIN, seccompProfile and appArmorProfile Unconfined";
+	if (access("/.dockerenv", F_OK) && access("/run/.containerenv", F_OK))
+		return "";
+	if (geteuid() == 0)
+		return "start the container with: --cap-add SYS_ADMIN --security-opt "
+		       "seccomp=unconfined --security-opt apparmor=unconfined (narrower ways: "
+		       "docs/CONTAINERS.md)";
+	return "start the container with: --security-opt seccomp=unconfined --security-opt "
+	       "apparmor=unconfined --security-opt systempaths=unconfined (narrower ways: "
+	       "docs/CONTAINERS.md)";
+}
+
 /* The proof: a real cell. */
 static void try_cell(struct hotcell *h, struct doctor *d)
 {
@@ -78,10 +96,7 @@ static void try_cell(struct hotcell *h, struct doctor *d)
 	if (hotcell_run(h, &q, &r, &e)) {
 		row.state = CHECK_MISSING;
 		row.detail = e.text;
-		if (access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0)
-			row.fix = "start the container with --privileged, or with --cap-add SYS_ADMIN "
-				  "--security-opt seccomp=unconfined --security-opt apparmor=unconfined "
-				  "--security-opt systempaths=unconfined";
+		row.fix = container_fix();
 	} else if (strcmp(r->out.data, "works\n") != 0) {
 		row.state = CHECK_MISSING;
 		row.detail = "one was built, but a program did not run in it";

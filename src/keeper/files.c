@@ -196,10 +196,16 @@ int files_list(struct files *f, files_send send, void *context)
 		.context = &l,
 	};
 	bool complete = false;
-	int stop = walk(f->workspace_fd, &options, &complete);
+	int stop;
 
+	/* It is the program's, who may have locked itself and us out. */
+	if (fchmod(f->workspace_fd, 0755))
+		complete = false;
+	stop = walk(f->workspace_fd, &options, &complete);
 	if (stop > 0)
 		return stop;
+	if (stop < 0)
+		complete = false;
 	put_listed(&frame, &(struct msg_listed){ .incomplete = !complete });
 	return send(context, &frame);
 }

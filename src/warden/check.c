@@ -18,11 +18,6 @@
 #include <sys/utsname.h>
 #include <sys/wait.h>
 
-#define CONTAINER_FIX                                                                              \
-	"start the container with --cap-add SYS_ADMIN --security-opt seccomp=unconfined "          \
-	"--security-opt apparmor=unconfined (as an ordinary user in it also --security-opt "       \
-	"systempaths=unconfined), or with --privileged"
-
 enum { NEEDED = 1, WELCOME = 0 };
 
 struct finding {
@@ -133,13 +128,21 @@ static void check_user_namespaces(struct checks *c)
 			  "(Ubuntu 23.10 and later)");
 	} else if (failed) {
 		f.state = CHECK_MISSING;
-		f.fix = in_container() ? CONTAINER_FIX : NULL;
 		add(c, f, "making one fails (%s): %s", strerror(failed),
 			in_container() ? "the container's seccomp profile forbids it" :
 					 "a security module or a seccomp filter forbids it");
 	} else {
 		add(c, f, "allowed");
 	}
+}
+
+static const char *cgroup_fix(void)
+{
+	if (in_container())
+		return geteuid() == 0 ? "start the container with: --cap-add SYS_ADMIN" :
+					"run hotcell as the container's root user";
+	return geteuid() == 0 ? "mount the cgroup file system writable" :
+				"systemd-run --user --scope -p Delegate=yes hotcell ...";
 }
 
 static void check_cgroups(struct checks *c, const struct cgroup_tree *tree)
@@ -155,17 +158,16 @@ static void check_cgroups(struct checks *c, const struct cgroup_tree *tree)
 		{ LIMIT_CPU_MS, "cgroup: cpu time", "processor time is watched from outside (soft)" },
 		{ LIMIT_CPUS_MILLI, "cgroup: cpus", "--cpus is refused" },
 	};
-	const char *fix =
-		geteuid() == 0 ?
-			"mount the cgroup file system writable (in a container: --privileged, or "
-			"--cgroupns=private with a writable /sys/fs/cgroup)" :
-			"systemd-run --user --scope -p Delegate=yes hotcell ...";
+	const char *fix = cgroup_fix();
 	uint32_t holds = cgroup_tree_holds(tree);
 
 	for (size_t i = 0; i < COUNT(wanted); i++) {
 		bool fine = holds & LIMIT_BIT(wanted[i].limit);
 		struct finding f = { wanted[i].name, fine ? CHECK_FINE : CHECK_WEAK,
 			wanted[i].limit == LIMIT_MEMORY_BYTES ? NEEDED : WELCOME, fix };
+
+		if (!fine)
+			fix = NULL; /* once is enough */
 
 		if (fine)
 			add(c, f, "version %d, writable", tree->version);
@@ -216,7 +218,9 @@ static void check_kvm(struct checks *c)
 	else if (errno == ENOENT)
 		add(c,
 			(struct finding){ "/dev/kvm", CHECK_WEAK, WELCOME,
-				"enable virtualisation in the firmware and run: sudo modprobe kvm" },
+				in_container() ?
+					"start the container with: --device /dev/kvm" :
+					"enable virtualisation in the firmware and run: sudo modprobe kvm" },
 			"not there: no vm isolation");
 	else
 		add(c,

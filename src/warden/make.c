@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/wait.h>
@@ -248,6 +249,13 @@ static void describe_end(struct cell *cell, const siginfo_t *info, struct msg_go
 {
 	if (read(cell->report_fd, e, sizeof(*e)) == (ssize_t)sizeof(*e)) {
 		e->text[sizeof(e->text) - 1] = '\0';
+		/* Most of what fails here fails for want of rights, which doctor knows about. */
+		if (e->sys_errno == EPERM || e->sys_errno == EACCES) {
+			size_t used = strlen(e->text);
+
+			snprintf(e->text + used, sizeof(e->text) - used,
+				"; 'hotcell doctor' says what is missing here");
+		}
 		m->failed = 1;
 		m->err_kind = (uint8_t)e->kind;
 		m->text = e->text;

@@ -17,6 +17,7 @@
 #ifndef HOTCELL_WIRE_CELL_WIRE_H
 #define HOTCELL_WIRE_CELL_WIRE_H
 
+#include "base/file_kind.h"
 #include "wire/frame.h"
 #include "wire/limits.h"
 
@@ -38,8 +39,6 @@ enum cell_frame {
 };
 
 enum { EXEC_WORDS_MAX = 1024 };
-
-enum file_kind { FILE_REGULAR = 1, FILE_DIRECTORY, FILE_SYMLINK, FILE_OTHER };
 
 struct msg_put {
 	const char *path; /* relative to the workspace */

@@ -3,9 +3,10 @@
 #define HOTCELL_WORKSPACE_STAGING_H
 
 #include "base/err.h"
-#include "wire/cell_wire.h"
+#include "base/file_kind.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct stage_item {
 	char *path; /* in the workspace */

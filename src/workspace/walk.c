@@ -9,6 +9,8 @@
 #include <fcntl.h>
 #include <string.h>
 
+enum { REMOVE_DEPTH = 64 };
+
 /* The directories that are open on the way down, and the path that they spell. */
 struct level {
 	DIR *dir;
@@ -142,17 +144,17 @@ static bool move_up(int top_fd, int dir_fd, const char *from, unsigned *counter)
 	return false;
 }
 
-/* Empties one directory; directories in it that are not empty are moved up to the top, where they
- * are found in a later round. So depth costs neither stack nor descriptors. */
-static bool empty_one(int top_fd, int dir_fd, unsigned *counter)
+/* Empties a directory. What lies deeper than a few levels is moved up to the top, where it is found
+ * in a later round: so depth costs neither stack nor descriptors. True if anything was removed. */
+static bool empty(int top_fd, int dir_fd, unsigned depth, unsigned *counter)
 {
-	DIR *dir = fdopendir(dup(dir_fd));
+	DIR *dir = fdopendir(openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 	struct dirent *entry;
 	bool any = false;
 
-	if (!dir)
-		return false;
-	while ((entry = readdir(dir))) {
+	while (dir && (entry = readdir(dir))) {
+		auto_close int sub = -1;
+
 		if (is_dot(entry->d_name))
 			continue;
 		if (unlinkat(dir_fd, entry->d_name, 0) == 0 ||
@@ -161,41 +163,25 @@ static bool empty_one(int top_fd, int dir_fd, unsigned *counter)
 			continue;
 		}
 		open_up(dir_fd, entry->d_name);
-		if (move_up(top_fd, dir_fd, entry->d_name, counter))
-			any = true;
+		sub = openat(dir_fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (sub < 0)
+			continue;
+		if (depth == REMOVE_DEPTH) {
+			any |= move_up(top_fd, dir_fd, entry->d_name, counter);
+			continue;
+		}
+		any |= empty(top_fd, sub, depth + 1, counter);
+		any |= unlinkat(dir_fd, entry->d_name, AT_REMOVEDIR) == 0;
 	}
-	closedir(dir);
+	if (dir)
+		closedir(dir);
 	return any;
 }
 
 void walk_remove_all(int top_fd)
 {
 	unsigned counter = 0;
-	bool progress = true;
 
-	while (progress) {
-		DIR *dir = fdopendir(openat(top_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-		struct dirent *entry;
-
-		progress = false;
-		if (!dir)
-			return;
-		while ((entry = readdir(dir))) {
-			auto_close int sub = -1;
-
-			if (is_dot(entry->d_name))
-				continue;
-			if (unlinkat(top_fd, entry->d_name, 0) == 0 ||
-				unlinkat(top_fd, entry->d_name, AT_REMOVEDIR) == 0) {
-				progress = true;
-				continue;
-			}
-			open_up(top_fd, entry->d_name);
-			sub = openat(top_fd, entry->d_name,
-				O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-			if (sub >= 0 && empty_one(top_fd, sub, &counter))
-				progress = true;
-		}
-		closedir(dir);
-	}
+	while (empty(top_fd, top_fd, 0, &counter))
+		;
 }

@@ -68,10 +68,11 @@ def offered(shell, command):
         block = re.search(rf"^\t{command}\)\n\t\toptions='([^']*)'", text, re.M)
         return {word for word in block[1].split() if word.startswith("--")}
     if shell == "zsh":
-        block = re.search(rf"^_hotcell_{command}\(\) {{\n(.*?)^}}", text, re.M | re.S)
-        return set(re.findall(r"(--[a-z-]+)", block[1]))
+        block = (re.search(r"^_hotcell_run\(\) {\n(.*?)^}", text, re.M | re.S) if command == "run" else
+                 re.search(rf"^\t{command}\)\n(.*?)^\t\t;;", text, re.M | re.S))
+        return set(re.findall(r"--[a-z-]+", block[1]))
     lines = [line for line in text.splitlines() if "complete -c hotcell" in line
-             and (f"$run" in line and command == "run"
+             and ("$run" in line and command == "run"
                   or re.search(rf"seen_subcommand_from[\w ]*\b{command}\b", line))]
     return {"--" + name for line in lines for name in re.findall(r" -l ([a-z-]+)", line)}
 

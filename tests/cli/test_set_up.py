@@ -1,6 +1,8 @@
 """What the make targets leave, and that an installed hotcell works."""
+import json
 import os
 import re
+import shutil
 import subprocess
 
 import harness
@@ -71,42 +73,82 @@ def test_the_changelog_has_the_version(hotcell):
 # ---- installing ----
 
 
-@pytest.fixture(scope="module")
-def installed(public):
-    """An installation below a prefix of its own, built for it."""
-    prefix = public / "prefix"
-    make("install", f"PREFIX={prefix}", f"BUILD={public}/build-installed")
-    subprocess.run(["chmod", "-R", "a+rX", prefix], check=True)
+def configured_prefix():
+    """What build/ was made for. Another one would have all of it built anew."""
+    options = json.loads(subprocess.run(["meson", "introspect", ROOT / "build", "--buildoptions"],
+                                        capture_output=True, text=True, check=True).stdout)
+    (prefix,) = [option["value"] for option in options if option["name"] == "prefix"]
     return prefix
 
 
-def files_below(top):
-    return {str(path.relative_to(top)) for path in top.rglob("*") if not path.is_dir()}
+class Installed:
+    """An installation below DESTDIR, as a packager makes it, that is then put in its place: in
+    a mount namespace that each run of it gets for itself."""
+
+    def __init__(self, public):
+        self.prefix = configured_prefix()
+        self.destdir = public / "destdir"
+        make("install", f"PREFIX={self.prefix}", f"DESTDIR={self.destdir}")
+        self.below = self.destdir / self.prefix.lstrip("/")
+        self.files = {str(path.relative_to(self.below)) for path in self.below.rglob("*")
+                      if not path.is_dir()}
+
+    def run(self, *command, user=None):
+        script = 'mount --bind "$0" "$1" && shift && exec "$@"'
+        unshare = ["unshare", "-m"] if harness.IS_ROOT else ["unshare", "-rm"]
+        become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups"] if user else []
+        return subprocess.run(
+            [*unshare, "sh", "-c", script, self.below, self.prefix, *become, *command], cwd="/",
+            capture_output=True, text=True, env={"PATH": "/usr/bin:/bin", "HOME": "/proc/none"})
 
 
-def test_install_puts_everything_below_the_prefix(installed):
-    files = files_below(installed)
+@pytest.fixture(scope="module")
+def installed(public):
+    return Installed(public)
+
+
+def test_install_puts_everything_below_destdir_and_prefix(installed):
     for wanted in (
             r"bin/hotcell", r"libexec/hotcell-warden", r"include/hotcell.h", r"lib.*/libhotcell\.so",
             r"share/hotcell/languages/python\.yaml", r"share/hotcell/drivers/python/last_line\.py",
             r"share/hotcell/drivers/node/last_line\.js", r"share/man/man1/hotcell\.1",
             r"share/man/man1/hotcell-run\.1", r"share/bash-completion/completions/hotcell",
             r"share/zsh/site-functions/_hotcell", r"share/fish/vendor_completions\.d/hotcell\.fish"):
-        assert any(re.fullmatch(wanted, file) for file in files), wanted
-    assert not any("test" in file or file.endswith(".a") for file in files)
+        assert any(re.fullmatch(wanted, file) for file in installed.files), wanted
+    assert not any("test" in file or file.endswith(".a") for file in installed.files)
+    everything = {path for path in installed.destdir.rglob("*") if not path.is_dir()}
+    assert everything == {installed.below / file for file in installed.files}
 
 
-@pytest.mark.parametrize("who", ["root", "nobody"] if harness.IS_ROOT else ["user"])
-def test_an_installed_hotcell_works(installed, tmp_path, isolation, who):
-    hotcell = harness.Hotcell(installed / "bin/hotcell", tmp_path, harness.NOBODY if who == "nobody" else None)
-    result = hotcell.run("--last-line", "-q", "-l", "python", "-c", "6 * 7", "--isolation", isolation)
-    assert (result.out, result.err, result.code) == ("42\n", "", 0)
-    assert "python" in hotcell.languages()
-    assert hotcell.run("-q", "-l", "c", "-c", "int main(void) { return 42; }", "--isolation", isolation).code == 42
+def test_what_is_installed_knows_nothing_of_destdir_or_the_source(installed):
+    for name in ("bin/hotcell", "libexec/hotcell-warden"):
+        data = (installed.below / name).read_bytes()
+        assert str(installed.destdir).encode() not in data
+        assert str(ROOT).encode() + b"/languages" not in data
 
 
-def test_an_installed_library_works(installed, tmp_path):
-    (tmp_path / "x.c").write_text(r"""
+def test_the_prefix_may_be_chosen():
+    out = make("-n", "install", "PREFIX=/opt/somewhere")
+    assert "--prefix=/opt/somewhere" in out
+
+
+@pytest.mark.parametrize("user", [None, harness.NOBODY] if harness.IS_ROOT else [None])
+def test_an_installed_hotcell_works(installed, user):
+    hotcell = f"{installed.prefix}/bin/hotcell"
+    result = installed.run(hotcell, "run", "--last-line", "-l", "python", "-c", "6 * 7", user=user)
+    assert (result.stdout, result.stderr, result.returncode) == ("42\n", "", 0)
+    result = installed.run(hotcell, "run", "-l", "c", "-c", "int main(void) { return 42; }", user=user)
+    assert (result.stdout, result.stderr, result.returncode) == ("", "", 42)
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "g++"])
+def test_an_installed_library_works(installed, public, compiler):
+    """The example of hotcell.h, as C and as C++."""
+    (library,) = installed.below.glob("lib*/**/libhotcell.so")
+    where = installed.prefix + "/" + str(library.parent.relative_to(installed.below))
+    source = public / f"example-{compiler}.c"
+    program = source.with_suffix("")
+    source.write_text(r"""
 #include <hotcell.h>
 #include <stdio.h>
 
@@ -127,34 +169,19 @@ int main(void)
 	return 0;
 }
 """)
-    (library,) = installed.glob("lib*/**/libhotcell.so")
-    for compiler in (["gcc", "-std=c99"], ["g++", "-x", "c++", "-Wno-missing-field-initializers"]):
-        if compiler[0] == "g++":
-            (tmp_path / "x.c").write_text((tmp_path / "x.c").read_text().replace(
-                '{ .language = "python", .code = "print(6 * 7)" };', '{}; q.language = "python"; '
-                'q.code = "print(6 * 7)";'))
-        subprocess.run([*compiler, "-Wall", "-Wextra", "-Werror", "-o", tmp_path / "x", tmp_path / "x.c",
-                        f"-I{installed}/include", f"-L{library.parent}", f"-Wl,-rpath,{library.parent}",
-                        "-lhotcell"], check=True)
-        out = subprocess.run([tmp_path / "x"], capture_output=True, text=True)
-        assert (out.stdout, out.stderr) == ("42\n", "")
+    language = ["-std=c99"] if compiler == "gcc" else ["-std=c++20", "-Wno-missing-field-initializers"]
+    subprocess.run([compiler, "-x", "c" if compiler == "gcc" else "c++", *language, "-Wall", "-Wextra",
+                    "-Werror", "-o", program, source, f"-I{installed.below}/include",
+                    f"-L{library.parent}", f"-Wl,-rpath,{where}", "-lhotcell"], check=True)
+    result = installed.run(program)
+    assert (result.stdout, result.stderr, result.returncode) == ("42\n", "", 0)
 
 
 def test_the_library_shows_only_its_own_names(installed):
-    (library,) = installed.glob("lib*/**/libhotcell.so")
+    (library,) = installed.below.glob("lib*/**/libhotcell.so")
     names = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True).stdout
     symbols = [line.split()[-1].split("@")[0] for line in names.splitlines() if " T " in line]
     assert symbols and all(name.startswith("hotcell_") for name in symbols)
-
-
-def test_destdir_is_put_in_front_of_the_prefix(public, installed):
-    """A packager's way: the files lie below DESTDIR, and know nothing of it."""
-    destdir = public / "destdir"
-    make("install", f"PREFIX={installed}", f"DESTDIR={destdir}", f"BUILD={public}/build-installed")
-    below = destdir / str(installed).lstrip("/")
-    assert files_below(below) == files_below(installed)
-    assert files_below(destdir) == {str((below / file).relative_to(destdir)) for file in files_below(below)}
-    assert str(destdir).encode() not in (below / "bin/hotcell").read_bytes()
 
 
 def test_a_copy_of_the_build_tree_works_anywhere(private):
@@ -168,7 +195,6 @@ def test_a_link_to_the_program_works(hotcell, tmp_path):
 
 
 def test_without_its_warden_it_says_so(hotcell, tmp_path):
-    import shutil
     (tmp_path / "bin").mkdir()
     shutil.copy(hotcell.program, tmp_path / "bin/hotcell")
     shutil.copytree(ROOT / "languages", tmp_path / "share/hotcell/languages")

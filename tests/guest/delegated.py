@@ -1,5 +1,5 @@
 """cgroup version 2 where hotcell is not at its top: groups given to an ordinary user, and containers."""
-import subprocess
+from contextlib import contextmanager
 
 from guest import *
 
@@ -31,39 +31,52 @@ def whoever_stepped_aside_once_does_not_step_aside_again():
     no_group_is_left()
 
 
+@contextmanager
+def a_login():
+    """Two groups of an ordinary user, the lower one with a process that stays, as a shell does."""
+    session = CGROUP / "session"
+    shell = session / "shell"
+    if not session.exists():
+        make_group("session", owner=NOBODY)
+        make_group("session/shell", owner=NOBODY)
+    resident = start("sleep", "1000", user=NOBODY, group=shell)
+    wait_until(lambda: str(resident.pid) in (shell / "cgroup.procs").read_text().split(),
+               "that the shell is in its group")
+    try:
+        yield {"user": NOBODY, "group": shell}
+        no_group_is_left()
+        # Not even one to step aside into.
+        assert [path for path in session.rglob("*") if path.is_dir()] == [shell]
+    finally:
+        resident.kill()
+        finish(resident)
+
+
 @check
 def an_ordinary_user_in_a_group_below_its_own_has_all_limits():
-    session = make_group("session", owner=NOBODY)
-    shell = make_group("session/shell", owner=NOBODY)
-    # The shell stays in there, so the cell's group cannot be below it.
-    script = f"{HOTCELL} run --json --memory 32M --cpus 2 --pids 20 -l sh -c 'echo hi'; exit $?"
-    result = finish(start("sh", "-c", script, user=NOBODY, group=shell))
-    assert '"limits_not_enforced": []' in result.out, result
-    with Running("--pids", "9", user=NOBODY, group=shell) as cell:
-        assert cell.group.parent == session
-    limits_are_held(user=NOBODY, group=shell)
-    no_group_is_left()
-    assert [path.name for path in session.iterdir() if path.is_dir()] == ["shell"]
+    with a_login() as who:
+        limits_are_held(**who)
+        with Running(**who) as cell:
+            assert cell.group.parent == CGROUP / "session"
 
 
 @check
 def half_a_processor_is_half_a_processor_for_an_ordinary_user_too():
-    result = run("sh", SPIN, "--cpus", "0.5", "--cpu-time", "1s",
-                 user=NOBODY, group=CGROUP / "session" / "shell")
+    with a_login() as who:
+        result = run("sh", SPIN, "--cpus", "0.5", "--cpu-time", "1s", **who)
     assert result["reason"] == "cpu_limit" and has_all_limits(result), result
     assert 0.2 < result["usage"]["cpu_ms"] / result["duration_ms"] < 0.75, result
 
 
 @check
 def what_a_killed_warden_of_an_ordinary_user_left_is_swept():
-    who = {"user": NOBODY, "group": CGROUP / "session" / "shell"}
-    with Running(**who) as cell:
-        cell.kill(cell.hotcell, cell.warden)
-        finish(cell.process)
-        wait_until(lambda: not is_alive(cell.program), "that the program has died too")
-    assert groups() == [cell.group]
-    run("sh", ":", **who)
-    no_group_is_left()
+    with a_login() as who:
+        with Running(**who) as cell:
+            cell.kill(cell.hotcell, cell.warden)
+            finish(cell.process)
+            wait_until(lambda: not is_alive(cell.program), "that the program has died too")
+        assert groups() == [cell.group]
+        run("sh", ":", **who)
 
 
 @check

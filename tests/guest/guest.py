@@ -38,15 +38,16 @@ def run_checks():
     for number, function in enumerate(checks, 1):
         began = time.monotonic()
         sentence = function.__name__.replace("_", " ")
+        why = None
         try:
             function()
-            verdict = "ok"
         except Exception:
-            verdict = "not ok"
+            why = traceback.format_exc().rstrip()
             failed += 1
-        print(f"{verdict} {number} - {sentence} ({time.monotonic() - began:.1f} s)")
-        if verdict == "not ok":
-            print("# " + traceback.format_exc().rstrip().replace("\n", "\n# "))
+        took_s = time.monotonic() - began
+        print(f"{'not ok' if why else 'ok'} {number} - {sentence} ({took_s:.1f} s)")
+        if why:
+            print("# " + why.replace("\n", "\n# "))
         sys.stdout.flush()
     return failed
 
