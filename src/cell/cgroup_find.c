@@ -231,7 +231,7 @@ static bool is_top(int fd)
 	return faccessat(fd, "cgroup.type", F_OK, 0) != 0;
 }
 
-static bool try_dir(const char *path, int *ret_fd)
+static bool try_dir(const char *path, int *ret_fd, char *why_not, size_t size)
 {
 	auto_close int fd = cgroup_open_dir(path);
 	bool empty;
@@ -242,8 +242,13 @@ static bool try_dir(const char *path, int *ret_fd)
 		faccessat(fd, ".", W_OK, AT_EACCESS))
 		return false;
 	if (!is_top(fd)) {
-		if (!is_ours_alone(fd, &empty))
+		if (!is_ours_alone(fd, &empty)) {
+			snprintf(why_not, size,
+				"the cgroup '%.120s' has other processes in it, which must be moved "
+				"into one below it first",
+				path);
 			return false;
+		}
 		if (!empty && step_aside(fd))
 			return false;
 	}
@@ -262,6 +267,8 @@ int cgroup2_usable_dir(
 	auto_free char *path = own_dir_path(f, "cgroup2", "", &mount);
 	int fd = -1;
 
+	snprintf(why_not, size,
+		"no cgroup at or above our own may be written and has the memory and pids controllers");
 	if (!path) {
 		snprintf(why_not, size, "no cgroup file system is mounted");
 		return -1;
@@ -272,7 +279,7 @@ int cgroup2_usable_dir(
 	for (;;) {
 		char *slash;
 
-		if (try_dir(path, &fd)) {
+		if (try_dir(path, &fd, why_not, size)) {
 			*ret_has_cpu = has_controller(fd, "cgroup.subtree_control", "cpu");
 			return fd;
 		}
@@ -281,7 +288,5 @@ int cgroup2_usable_dir(
 			break;
 		*slash = '\0';
 	}
-	snprintf(why_not, size,
-		"no cgroup at or above our own may be written and has the memory and pids controllers");
 	return -1;
 }

@@ -199,15 +199,17 @@ class Attacker:
         return [str(self.hotcell), "run", "-l", language, f"--isolation={isolation or self.isolation}",
                 *options(limits)]
 
-    def __call__(self, code, language="python", *, before=(), env=None, isolation=None, **limits):
-        """Runs `code` in a fresh cell, to its end. `before` are words that start hotcell."""
+    def __call__(self, code, language="python", *, before=(), host_env=None, isolation=None,
+                 **limits):
+        """Runs `code` in a fresh cell, to its end. `before` are words that start hotcell, `host_env` is
+        added to its environment; all else are its options."""
         if language == "python":
             code = with_prelude(code)
         words = [*before, *as_whom(self.who), *self.words(language, isolation, limits), "--json",
                  "-c", code]
         done = subprocess.run(words, stdin=subprocess.DEVNULL, text=True, errors="surrogateescape",
                               capture_output=True, cwd=self.home,
-                              env={**self.environment(), **(env or {})}, timeout=PATIENCE_S)
+                              env={**self.environment(), **(host_env or {})}, timeout=PATIENCE_S)
         result = Result(done.returncode, done.stdout, done.stderr)
         assert done.returncode >= 0, f"hotcell itself was killed: {result!r}"
         return result

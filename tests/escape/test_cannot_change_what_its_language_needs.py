@@ -1,5 +1,12 @@
 """A directory that a language file shows to its cells is read-only there, even if the user who started
 the cell owns it."""
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
 from escape import with_prelude
 
 LANGUAGE = """id: needy
@@ -36,12 +43,19 @@ tell(said)
 """
 
 
-def test_cannot_change_what_its_language_needs(attack, host_secret):
+@pytest.fixture
+def needed(attack):
+    """A directory of this user's, not in /tmp: there a cell has a directory of its own."""
+    places = [place for place in ("/srv", Path.home()) if os.access(place, os.W_OK)]
+    assert places and not str(places[0]).startswith("/tmp"), "a home outside /tmp is needed to try this"
+    path = attack.own(Path(tempfile.mkdtemp(dir=places[0])))
+    yield path
+    shutil.rmtree(path)
+
+
+def test_cannot_change_what_its_language_needs(attack, host_secret, needed):
     secret, text = host_secret
     languages = attack.new_directory()
-    # Beneath /var, where the cell has no directory of its own: what it needs cannot be in its /tmp.
-    needed = Path(tempfile.mkdtemp(dir="/var/tmp"))
-    needed.mkdir(exist_ok=True)
     needed.chmod(0o777)
     (needed / "file").write_text("the host's")
     (needed / "file").chmod(0o666)

@@ -20,12 +20,12 @@ tell(said)
 
 @pytest.mark.every_isolation
 def test_the_environment_is_made_from_nothing(attack):
-    said = attack(OWN, env={"API_KEY": SECRET, "LD_LIBRARY_PATH": "/nowhere", "TERM": "xterm"}).said
+    said = attack(OWN, host_env={"API_KEY": SECRET, "LD_LIBRARY_PATH": "/nowhere", "TERM": "xterm"}).said
     assert SECRET not in said.values()
     assert not {"API_KEY", "LD_LIBRARY_PATH", "TERM"} & set(said)
 
 
 def test_no_process_in_sight_has_the_hosts_environment(attack):
-    said = attack(EVERYBODYS, env={"API_KEY": SECRET}).said
+    said = attack(EVERYBODYS, host_env={"API_KEY": SECRET}).said
     assert "1/environ" in said and said["1/environ"] == "EACCES"
     assert not [name for name, text in said.items() if SECRET in text]

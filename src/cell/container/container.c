@@ -162,6 +162,9 @@ static int seal(void *state, struct err *e)
 {
 	struct container *c = state;
 
+	/* Done by now, or almost; and nobody else would reap it. */
+	if (c->network_maker)
+		enter_made_network(c);
 	return template_seal(&c->template, e);
 }
 
@@ -171,8 +174,6 @@ static int choose_network(
 {
 	*ret_flag = 0;
 	if (network == NETWORK_HOST) {
-		if (c->network_maker)
-			enter_made_network(c);
 		if (c->host_net_fd < 0)
 			return err_set(e, ERR_UNAVAILABLE,
 				"the machine's network was not allowed when the warden was started");
@@ -187,8 +188,6 @@ static int choose_network(
 		*ret_flag = CLONE_NEWNET;
 		return 0;
 	}
-	if (c->network_maker)
-		enter_made_network(c);
 	if (!c->network_is_free && unshare(CLONE_NEWNET))
 		return err_sys(e, "network namespace");
 	c->network_is_free = false;
@@ -199,8 +198,6 @@ static void get_ahead(void *state)
 {
 	struct container *c = state;
 
-	if (c->network_maker)
-		enter_made_network(c);
 	if (c->network_is_free || (c->host_net_fd >= 0 && !c->may_return))
 		return;
 	c->network_is_free = unshare(CLONE_NEWNET) == 0;
@@ -295,6 +292,8 @@ static void close_container(void *state)
 
 	if (!c)
 		return;
+	if (c->network_maker)
+		enter_made_network(c);
 	free(c->filter.filter);
 	for (unsigned i = 0; i < c->template.needs_count; i++)
 		free(c->template.needs[i]);

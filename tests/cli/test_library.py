@@ -1,0 +1,121 @@
+"""libhotcell from a program's point of view: it runs cells and grows by nothing."""
+import os
+import subprocess
+from pathlib import Path
+
+import harness
+import pytest
+
+SOURCE = Path(__file__).parent / "library" / "runs.c"
+
+
+@pytest.fixture(scope="module")
+def program(public):
+    """runs.c, linked with the library that lies beside the hotcell that is tested."""
+    build = harness.HOTCELL.parent
+    sanitized = b"libasan" in subprocess.run(
+        ["ldd", build / "libhotcell.so"], capture_output=True).stdout
+    where = public / "embedding"
+    where.mkdir()
+    # The library looks for its warden and languages beside the program that it is in.
+    path = harness.copy_programs(where).with_name("runs")
+    subprocess.run(
+        ["gcc", "-Wall", "-Wextra", "-Werror", "-o", path, SOURCE, f"-I{harness.ROOT}/include",
+         f"-L{build}", f"-Wl,-rpath,{build}", "-lhotcell",
+         *(["-fsanitize=address,undefined"] if sanitized else [])], check=True)
+    return path
+
+
+class Embedding:
+    def __init__(self, program, isolation):
+        self.process = subprocess.Popen(
+            [program, isolation], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def run(self, times):
+        self.process.stdin.write(f"{times}\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == "done\n"
+
+    def wardens(self):
+        return sorted(children_of(self.process.pid))
+
+    def facts(self):
+        """What could grow, of the program and of its wardens."""
+        wardens = self.wardens()
+
+        def living():
+            return [pid for warden in wardens for pid, state in children_of(warden).items()
+                    if state != "Z"]
+
+        harness.wait_until(lambda: not living(), "all cells are gone")
+        return {(name, number): value
+                for number, pid in enumerate([self.process.pid, *wardens])
+                for name, value in facts_of(pid).items()}
+
+
+def children_of(parent):
+    """{pid: state}"""
+    found = {}
+    for pid in harness.pids():
+        try:
+            state, its_parent = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[:2]
+        except OSError:
+            continue
+        if int(its_parent) == parent:
+            found[pid] = state
+    return found
+
+
+def facts_of(pid):
+    status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    groups = [path for path in harness.cgroups_of(os.getpid()).values()]
+    return {
+        "descriptors": len(os.listdir(f"/proc/{pid}/fd")),
+        "mounts": len(Path(f"/proc/{pid}/mountinfo").read_text().splitlines()),
+        "data KiB": int(status["VmData"].split()[0]),
+        "memory KiB": int(status["RssAnon"].split()[0]),
+        "threads": int(status["Threads"]),
+        "mappings": len(Path(f"/proc/{pid}/maps").read_text().splitlines()),
+        "children": len(children_of(pid)),
+        "cgroups": len({path for group in groups for path in group.glob(f"hotcell-*-{pid}-*")}),
+    }
+
+
+@pytest.mark.needs_root("only root may look into the warden, which is not dumpable")
+def test_a_hundred_runs_in_a_row_leave_no_growth(program, isolation):
+    embedding = Embedding(program, isolation)
+    embedding.run(20)
+    before = embedding.facts()
+    assert len([name for name in before if name[0] == "mounts"]) >= 2, "it has a warden"
+    embedding.run(100)
+    after = embedding.facts()
+    # The sanitizer keeps what was freed for a while; it has better means to find what was not.
+    memory = ("data KiB", "memory KiB", "mappings")
+    if b"libasan" in Path(f"/proc/{embedding.process.pid}/maps").read_bytes():
+        before = {key: value for key, value in before.items() if key[0] not in memory}
+        after = {key: value for key, value in after.items() if key[0] not in memory}
+    # A hundred leaks of the smallest kind would be more than the page or two that come and go.
+    grown = {key: (before[key], after[key]) for key in before
+             if after[key] > before[key] + (16 if "KiB" in key[0] else 0)}
+    assert grown == {}
+    embedding.process.stdin.close()
+    assert embedding.process.wait(harness.PATIENCE_S) == 0
+
+
+def test_closing_waits_until_nothing_is_left(program, isolation):
+    embedding = Embedding(program, isolation)
+    embedding.run(3)
+    wardens = embedding.wardens()
+    assert wardens
+    embedding.process.stdin.close()
+    assert embedding.process.wait(harness.PATIENCE_S) == 0
+    assert not any(Path(f"/proc/{pid}").exists() for pid in wardens)
+
+
+def test_a_killed_program_takes_its_warden_along(program, isolation):
+    embedding = Embedding(program, isolation)
+    embedding.run(1)
+    wardens = embedding.wardens()
+    embedding.process.kill()
+    embedding.process.wait()
+    harness.wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in wardens), "it is gone")
