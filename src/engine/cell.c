@@ -82,6 +82,7 @@ static void forget(struct hotcell_cell *cell)
 	epoll_ctl(cell->engine->epoll_fd, EPOLL_CTL_DEL, cell->control_fd, NULL);
 	own_close(&cell->control_fd);
 	free(cell->workspace);
+	strings_free(cell->needs);
 	free(cell);
 }
 
@@ -122,12 +123,45 @@ int cell_make(struct hotcell *h, const struct cell_wish *wish, struct hotcell_ce
 	cell->control_fd = ends[0];
 	if (link->kind != ISOLATION_PROCESS)
 		cell->workspace = xstrdup(CELL_WORKSPACE);
+	cell->limits = wish->limits;
+	cell->network = wish->network;
+	cell->needs = xalloc((wish->needs_count + 1) * sizeof(char *));
+	for (unsigned i = 0; i < wish->needs_count; i++)
+		cell->needs[i] = xstrdup(wish->needs[i]);
 	cell->source.on_event = on_event;
 	cell->next = h->cells;
 	h->cells = cell;
 	event.data.ptr = &cell->source;
 	epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, cell->control_fd, &event);
 	*ret = cell;
+	return 0;
+}
+
+static bool shows(const struct hotcell_cell *cell, const char *need)
+{
+	for (char **at = cell->needs; *at; at++)
+		if (strcmp(*at, need) == 0)
+			return true;
+	return false;
+}
+
+int cell_suit(struct hotcell_cell *cell, const struct cell_wish *wish, struct err *e)
+{
+	struct limits wanted = wish->limits;
+
+	if (cell->link->kind != wish->kind || cell->network != wish->network)
+		return err_set(e, ERR_INPUT, "the cell has another isolation or network");
+	for (unsigned i = 0; i < wish->needs_count; i++)
+		if (!shows(cell, wish->needs[i]))
+			return err_set(e, ERR_INPUT, "the cell does not show '%s', which the language needs",
+				wish->needs[i]);
+	/* Its disk is a file system that was made with it. */
+	if ((wish->explicit_limits & LIMIT_BIT(LIMIT_DISK_BYTES)) &&
+		wanted.at[LIMIT_DISK_BYTES] != cell->limits.at[LIMIT_DISK_BYTES])
+		return err_set(e, ERR_INPUT, "the cell was made with another disk limit");
+	wanted.at[LIMIT_DISK_BYTES] = cell->limits.at[LIMIT_DISK_BYTES];
+	if (memcmp(&wanted, &cell->limits, sizeof(wanted)) != 0)
+		cell_limit(cell, &wanted);
 	return 0;
 }
 
@@ -153,6 +187,7 @@ int cell_order(struct hotcell_cell *cell, enum order order)
 
 int cell_limit(struct hotcell_cell *cell, const struct limits *limits)
 {
+	cell->limits = *limits;
 	put_limit(&cell->engine->out, &(struct msg_limit){ .cell = cell->id, .limits = *limits });
 	return tell_warden(cell);
 }

@@ -45,6 +45,9 @@ struct hotcell_cell {
 	bool never_up; /* it could not be built */
 	struct msg_made facts; /* workspace is in `workspace` */
 	char *workspace;
+	struct limits limits;      /* that it has now */
+	enum network_kind network;
+	char **needs;              /* that it shows, NULL-terminated */
 	struct hotcell_work *work; /* that runs in it now */
 	bool wants_room;           /* epoll watches for EPOLLOUT too */
 	struct err failure;        /* why it is gone, if it failed */
@@ -89,6 +92,9 @@ struct cell_wish {
 	unsigned needs_count;
 };
 int cell_make(struct hotcell *h, const struct cell_wish *wish, struct hotcell_cell **ret, struct err *e);
+/* Whether it can serve a run that wants a cell like `wish`: 0, or -1 with what stands against it.
+ * Limits that can be changed later are. */
+int cell_suit(struct hotcell_cell *cell, const struct cell_wish *wish, struct err *e);
 /* Ends it and forgets it. */
 void cell_drop(struct hotcell_cell *cell);
 /* Hands the work what the cell had sent before it ended. */

@@ -327,7 +327,7 @@ static int take_cell(struct hotcell_work *work, const struct cell_wish *wish, st
 	if (given && (given->work || given->gone))
 		return err_set(e, given->gone ? ERR_GONE : ERR_INPUT, "the cell is %s",
 			given->gone ? given->failure.text : "busy");
-	if (!given && cell_make(work->engine, wish, &work->cell, e))
+	if (given ? cell_suit(given, wish, e) : cell_make(work->engine, wish, &work->cell, e))
 		return -1;
 	if (given)
 		work->cell = given;
