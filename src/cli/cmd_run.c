@@ -110,9 +110,8 @@ static int open_stdin(struct run_options *o)
 		return 0;
 	o->request.have_stdin_fd = 1;
 	o->request.stdin_fd = STDIN_FILENO;
-	if (strcmp(o->stdin_path, "-") == 0)
-		return 0;
-	o->request.stdin_fd = open(o->stdin_path, O_RDONLY | O_CLOEXEC);
+	if (strcmp(o->stdin_path, "-") != 0)
+		o->request.stdin_fd = open(o->stdin_path, O_RDONLY | O_CLOEXEC);
 	if (o->request.stdin_fd < 0)
 		return complain("open '%s': %s", o->stdin_path, strerror(errno));
 	/* Opening a directory works; reading it would look like no input at all. */

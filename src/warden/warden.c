@@ -24,6 +24,7 @@
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 enum { EVENTS_MAX = 64, LAST_PATIENCE_MS = 2000 };
 
@@ -322,6 +323,7 @@ static int prepare(struct warden *w)
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = NULL };
 
 	signal(SIGPIPE, SIG_IGN);
+	umask(022); /* the caller's may be too strict for what cells must be able to enter */
 	/* Never in the way of whoever wakes us: clearing up after a cell can wait until the caller
 	 * has its result. Children are not batch. */
 	if (sched_getscheduler(0) == SCHED_OTHER)
