@@ -56,8 +56,7 @@ static void lower_limit(__rlimit_resource_t which, uint64_t soft, uint64_t hard)
 
 static void set_limits(const struct msg_exec *exec)
 {
-	/* 1, not 0: where crashes are piped to a handler, the kernel starts it as root outside of
-	 * every cell whatever the limit is, unless it is exactly this. */
+	/* 1, not 0: see step_core() of the container, where this was done before its filter. */
 	lower_limit(RLIMIT_CORE, 1, 1);
 	lower_limit(RLIMIT_MEMLOCK, 65536, 65536);
 	lower_limit(RLIMIT_MSGQUEUE, 65536, 65536);

@@ -32,7 +32,7 @@ WHO = ["root", "nobody"] if AS_ROOT else ["user"]
 # A run that hangs fails its test instead of the whole suite.
 PATIENCE_S = 180
 # Clearing goes on behind the back of a program that has its result already.
-CLEARING_S = 30
+CLEARING_S = 60
 
 # How the filter says no: in a way that lets programs which only probe go on.
 DENIED = {"EPERM", "ENOSYS"}

@@ -16,7 +16,8 @@ HTTP, DNS = 80, 53
 SERVER = r"""
 import selectors, socket, sys
 selector = selectors.DefaultSelector()
-for kind, port in ((socket.SOCK_STREAM, %(http)d), (socket.SOCK_STREAM, %(dns)d), (socket.SOCK_DGRAM, %(dns)d)):
+for kind, port in ((socket.SOCK_STREAM, %(http)d), (socket.SOCK_STREAM, %(dns)d),
+                   (socket.SOCK_DGRAM, %(dns)d)):
     for family, everywhere in ((socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")):
         s = socket.socket(family, kind)
         if family == socket.AF_INET6:

@@ -14,7 +14,8 @@ everything = (ctypes.c_uint32 * 6)(*[0xffffffff] * 6)
 said = {
     "setuid": call("setuid", 0), "setreuid": call("setreuid", 0, 0), "setresuid": call("setresuid", 0, 0, 0),
     "setgid": call("setgid", 0), "setresgid": call("setresgid", 0, 0, 0), "setregid": call("setregid", 0, 0),
-    "setuid of another": call("setuid", 54321), "setresuid high": call("setresuid", 1 << 32, 1 << 32, 1 << 32),
+    "setuid of another": call("setuid", 54321),
+    "setresuid high": call("setresuid", 1 << 32, 1 << 32, 1 << 32),
     "setgroups": call("setgroups", 1, ctypes.byref(ctypes.c_uint32(0))),
     "capset": call("capset", ctypes.byref(header), ctypes.byref(everything)),
     "ambient": call("prctl", PR_CAP_AMBIENT, 2, 21, 0, 0),
@@ -62,11 +63,11 @@ r, w = os.pipe()
 pid = os.fork()
 if pid == 0:
     os.dup2(w, 1)
-    memory_path = f"/proc/self/fd/{memory}"
     os.execve(memory, ["env", "cat", "/proc/self/status"], {"PATH": "/usr/bin"})
 os.close(w)
 text = open(r).read()
 os.waitpid(pid, 0)
-tell([line.split()[1] for line in text.splitlines() if line.startswith(("CapEff", "CapPrm", "Uid", "NoNewPrivs"))])
+wanted = ("CapEff", "CapPrm", "Uid", "NoNewPrivs")
+tell([line.split()[1] for line in text.splitlines() if line.startswith(wanted)])
 """).said
     assert sorted(said) == sorted(["0" * 16, "0" * 16, "1000", "1"])

@@ -25,7 +25,7 @@ def test_cannot_raise_its_own_limits(attack):
     said = attack(r"""
 import resource
 said = {}
-for name in ("NOFILE", "FSIZE", "CPU", "CORE", "MEMLOCK", "MSGQUEUE", "NICE", "RTPRIO", "SIGPENDING"):
+for name in ("NOFILE", "FSIZE", "CPU", "MEMLOCK", "MSGQUEUE", "NICE", "RTPRIO", "SIGPENDING"):
     which = getattr(resource, "RLIMIT_" + name, {"NICE": 13, "RTPRIO": 14, "SIGPENDING": 11}.get(name))
     hard = resource.getrlimit(which)[1]
     try:

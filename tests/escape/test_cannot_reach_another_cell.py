@@ -8,7 +8,7 @@ open("/dev/shm/%(name)s", "w").write("theirs")
 server = socket.socket(socket.AF_UNIX)
 server.bind("\0%(name)s")
 server.listen()
-assert isinstance(call("shmget", 4711, 4096, 0o1666), int)
+call("shmget", 4711, 4096, 0o1666)  # not there where nothing would count it
 small = (ctypes.c_long * 8)(0, 1, 16)
 call("mq_open", b"%(name)s", os.O_CREAT | os.O_RDWR, 0o666, small)  # landlock forbids it, where it is
 print("up", os.getpid(), flush=True)
@@ -45,8 +45,8 @@ def test_cannot_reach_another_cell(attack):
     victim.wait_for("up")
     said = attack(ATTACK % names).said
     assert said.pop("queue") in ("ENOENT", "EACCES")
-    assert said == {"files": [], "socket": "ECONNREFUSED", "memory": "ENOENT", "listening": False,
-                    "workspace": ["main.py"]}
+    assert said.pop("memory") in ("ENOENT", "ENOSYS")
+    assert said == {"files": [], "socket": "ECONNREFUSED", "listening": False, "workspace": ["main.py"]}
     victim.send("go on\n")
     victim.wait_for("still here theirs")
     assert victim.wait() == 0
@@ -60,10 +60,12 @@ def test_the_attack_finds_what_is_in_its_own_cell(attack):
     assert sorted(said["files"]) == ["/dev/shm/found-by-me", "/tmp/found-by-me",
                                      "/workspace/found-by-me"]
     assert (said["socket"], said["listening"]) == (None, True)
-    assert isinstance(said["memory"], int)
+    assert isinstance(said["memory"], int) or said["memory"] == "ENOSYS"
 
 
 def test_nothing_of_a_cell_is_there_for_the_next(attack):
-    assert attack("""open("/tmp/left", "w"); open("/workspace/left", "w"); open("/dev/shm/left", "w")""").status == 0
+    assert attack("""
+for place in ("/tmp", "/workspace", "/dev/shm"):
+    open(place + "/left", "w")""").status == 0
     said = attack("""tell([os.listdir(d) for d in ("/tmp", "/workspace", "/dev/shm")])""").said
     assert "left" not in sum(said, [])

@@ -65,7 +65,7 @@ for fd in range(1024):
             call("ioctl", fd, 0x5421, ctypes.byref(ctypes.c_int(0)))
 for frame in frames:
     os.write(1, frame)
-os._exit(11)""" % [EXITED.hex(), OUTPUT.hex()])
+os._exit(11)""" % ([EXITED.hex(), OUTPUT.hex()],))
     assert (result.reason, result.exit_code) == ("exited", 11)
     assert result.stdout.encode("latin-1", "replace").count(b"forged") == 1
 

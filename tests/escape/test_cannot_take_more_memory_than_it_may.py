@@ -76,7 +76,8 @@ for i in range(100):
 # Pages that are only read are one and the same page of zeros, but each stands in a table.
 MAP_PRIVATE, MAP_ANONYMOUS, MAP_NORESERVE = 2, 0x20, 0x4000
 libc.mmap.restype = ctypes.c_void_p
-at = libc.mmap(None, ctypes.c_size_t(32 << 30), 1, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, ctypes.c_long(0))
+flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE
+at = libc.mmap(None, ctypes.c_size_t(32 << 30), 1, flags, -1, ctypes.c_long(0))
 for offset in range(0, 32 << 30, 2 << 20):
     ctypes.c_char.from_address(at + offset).value""",
     "files in flight": r"""
@@ -120,9 +121,9 @@ def test_cannot_take_more_memory_than_it_may(attack, way):
 
 
 def test_cannot_take_more_memory_by_segments(attack):
-    """They count, or there are no more of them than the limit allows."""
+    """They count, or there are no more of them than the limit allows, or none at all."""
     result = attack(CODE % SEGMENTS, memory=LIMIT)
-    assert result.reason == "memory_limit" or result.stdout == "begun\nENOSPC\n", result
+    assert result.reason == "memory_limit" or result.stdout in ("begun\nENOSPC\n", "begun\nENOSYS\n"), result
 
 
 @pytest.mark.parametrize("way", BUFFERS)

@@ -21,7 +21,8 @@ int main(void)
 
 # getpid, which is allowed by its own number; and mount, which is not by any.
 CALLS = {
-    "int 0x80": """__asm__ volatile("int $0x80" : "=a"(result) : "a"(20) : "memory", "r8", "r9", "r10", "r11");""",
+    "int 0x80": """__asm__ volatile("int $0x80" : "=a"(result) : "a"(20)
+		: "memory", "r8", "r9", "r10", "r11");""",
     "int 0x80 mount": """__asm__ volatile("int $0x80" : "=a"(result) : "a"(21), "b"(0), "c"(0) : "memory",
 		"r8", "r9", "r10", "r11");""",
     "x32": "result = syscall(0x40000000 + 39);",
@@ -54,7 +55,8 @@ def test_a_foreign_program_does_not_start(attack):
 import struct
 code = b"\x6a\x14\x58\xcd\x80\x89\xc3\x6a\x01\x58\xcd\x80"
 base, size = 0x8048000, 52 + 32 + len(code)
-header = struct.pack("<16sHHIIIIIHHHHHH", b"\x7fELF\x01\x01\x01", 2, 3, 1, base + 84, 52, 0, 0, 52, 32, 1, 0, 0, 0)
+header = struct.pack("<16sHHIIIIIHHHHHH", b"\x7fELF\x01\x01\x01", 2, 3, 1, base + 84, 52, 0, 0, 52, 32,
+                     1, 0, 0, 0)
 segment = struct.pack("<IIIIIIII", 1, 0, base, base, size, size, 5, 4096)
 with open("/tmp/old", "wb") as f:
     f.write(header + segment + code)

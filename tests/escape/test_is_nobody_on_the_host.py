@@ -42,7 +42,8 @@ def test_every_cell_of_roots_is_another_user(attack):
 
 
 def test_knows_one_user_and_no_other(attack):
-    said = attack("""tell([open("/proc/self/" + name).read().split() for name in ("uid_map", "gid_map")])""").said
+    said = attack("""
+tell([open("/proc/self/" + name).read().split() for name in ("uid_map", "gid_map")])""").said
     for inside, outside, count in said:
         assert (inside, count) == ("1000", "1")
 

@@ -17,7 +17,8 @@ static void use(const struct language *l)
 		.drivers = "/d",
 		.workspace = "/w",
 		.args = args };
-	const struct strings *const commands[] = { &l->version, &l->compile, &l->run, &l->last_line };
+	const struct strings *const commands[] = { &l->version, &l->compile, &l->run,
+		&l->last_line };
 
 	CLAIM(l->id && l->id[0] && l->file && l->find_count > 0);
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)

@@ -1,4 +1,4 @@
-"""cgroup version 2 where hotcell is not at its top: groups given to an ordinary user, and containers."""
+"""cgroup version 2, but not at its top: groups given to an ordinary user, and containers."""
 import json
 from contextlib import contextmanager
 
@@ -98,7 +98,8 @@ def a_group_without_the_memory_controller_is_not_taken_for_one_with_it():
 
 def run_in_container(name, mounted):
     """As container engines do it: the top of the namespace is a group with the container in it."""
-    script = (f"umount {CGROUP} && mount -t cgroup2 -o {mounted} cgroup2 {CGROUP} && exec "
+    script = (f"umount {CGROUP} && mount -t cgroup2 -o {mounted} cgroup2 {CGROUP} && "
+              f"grep -q ' {CGROUP} cgroup2 {mounted},' /proc/mounts && exec "
               f"{HOTCELL} run --json --memory 32M -l sh -c 'exec head -c 64M /dev/zero >/tmp/x'")
     result = finish(start("unshare", "--mount", "--cgroup", "sh", "-c", script,
                           group=make_group(name)))

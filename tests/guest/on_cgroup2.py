@@ -1,6 +1,4 @@
 """Root, and cgroup version 2 as it is mounted by itself: what most machines have today."""
-import os
-
 from guest import *
 
 

@@ -1,4 +1,4 @@
-"""No cgroup file system at all, as in many containers: what can be watched is, and hotcell says so."""
+"""No cgroup file system, as in many containers: limits are watched, and hotcell says so."""
 from guest import *
 
 

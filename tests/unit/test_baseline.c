@@ -23,8 +23,7 @@ static int baseline_and_scratch_clear(void **state)
 }
 
 #define TEST_WITH_BASELINE(name)                                                                   \
-	cmocka_unit_test_setup_teardown(                                                           \
-		name, baseline_and_scratch_make, baseline_and_scratch_clear)
+	cmocka_unit_test_setup_teardown(name, baseline_and_scratch_make, baseline_and_scratch_clear)
 
 static struct stat status_of(const struct scratch *s, const char *path)
 {

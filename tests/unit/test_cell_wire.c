@@ -323,7 +323,8 @@ static void no_changed_byte_in_a_cell_message_does_harm(void **state)
 
 static void every_message_with_a_path_refuses_those_that_lead_out(void **state)
 {
-	static const char *const wrong[] = { "", "/etc/passwd", "../x", "a/../../x", "a//b", "a/", "." };
+	static const char *const wrong[] = { "", "/etc/passwd", "../x", "a/../../x", "a//b", "a/",
+		"." };
 
 	(void)state;
 	for (size_t i = 0; i < COUNT(wrong); i++) {
@@ -356,10 +357,12 @@ static void only_known_kinds_streams_and_ends_are_taken(void **state)
 
 		put_put(&out, &put);
 		in = read_back();
-		assert_int_equal(get_put(&in, &put), value >= FILE_REGULAR && value <= FILE_SYMLINK);
+		assert_int_equal(
+			get_put(&in, &put), value >= FILE_REGULAR && value <= FILE_SYMLINK);
 		put_file(&out, &file);
 		in = read_back();
-		assert_int_equal(get_file(&in, &file), value >= FILE_REGULAR && value <= FILE_OTHER);
+		assert_int_equal(
+			get_file(&in, &file), value >= FILE_REGULAR && value <= FILE_OTHER);
 		put_output(&out, &output);
 		in = read_back();
 		assert_int_equal(

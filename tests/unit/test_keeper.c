@@ -640,8 +640,8 @@ static void a_cut_command_makes_the_keeper_leave(void **state)
 	send_exec(&(struct wish){ .argv = { "/bin/true" } });
 	wait_until_ended();
 	put_exec(&out, &(struct msg_exec){ .stdin_kind = STDIN_NULL,
-				.argv_count = 1,
-				.words = { "/bin/true", NULL, NULL } });
+			       .argv_count = 1,
+			       .words = { "/bin/true", NULL, NULL } });
 	leaves_after(out.bytes, out.len - 1);
 }
 
@@ -664,8 +664,8 @@ static void a_second_command_makes_the_keeper_leave_and_the_first_end(void **sta
 	wait_for_output();
 	assert_int_equal(sscanf(last.stdout_bytes.data, "%ld", &pid), 1);
 	put_exec(&out, &(struct msg_exec){ .stdin_kind = STDIN_NULL,
-				.argv_count = 1,
-				.words = { "/bin/true", NULL, NULL } });
+			       .argv_count = 1,
+			       .words = { "/bin/true", NULL, NULL } });
 	leaves_after(out.bytes, out.len);
 	assert_true(is_gone(pid));
 }
@@ -706,9 +706,9 @@ static void take_listing(void)
 
 		assert_true(get_file(&in, &m));
 		assert_true(count < COUNT(lines));
-		lines[count++] = xasprintf("%s %d%s %llu\n", m.path, m.kind,
-			m.generated ? " new" : "",
-			m.kind == FILE_REGULAR ? (unsigned long long)m.size_bytes : 0);
+		lines[count++] =
+			xasprintf("%s %d%s %llu\n", m.path, m.kind, m.generated ? " new" : "",
+				m.kind == FILE_REGULAR ? (unsigned long long)m.size_bytes : 0);
 	}
 	assert_int_equal(type, CELL_LISTED);
 	assert_true(get_listed(&in, &listed));
@@ -775,8 +775,9 @@ static void only_what_is_new_or_changed_is_generated(void **state)
 	put_text("changed", "before");
 	put_text("removed", "x");
 	put_text("dir/kept", "kept");
-	run_script("touch touched; echo -n rewritten >rewritten; echo -n after_ >changed\n"
-		   "rm removed; echo new >dir/new; echo hidden >.hidden; ln -s same link; mkfifo fifo");
+	run_script(
+		"touch touched; echo -n rewritten >rewritten; echo -n after_ >changed\n"
+		"rm removed; echo new >dir/new; echo hidden >.hidden; ln -s same link; mkfifo fifo");
 	expect_exit(0);
 	list_files();
 	assert_string_equal(listing, ".hidden 1 new 7\n"
@@ -886,8 +887,9 @@ static void reading_follows_no_symlink_and_waits_for_no_fifo(void **state)
 {
 	(void)state;
 	write_file(cell.scratch->fd, "secret", "secret");
-	run_script("ln -s ../secret out; ln -s .. up; mkdir dir; echo x >dir/file; ln -s dir to-dir\n"
-		   "ln -s dir/file to-file; mkfifo fifo; ln -s loop loop");
+	run_script(
+		"ln -s ../secret out; ln -s .. up; mkdir dir; echo x >dir/file; ln -s dir to-dir\n"
+		"ln -s dir/file to-file; mkfifo fifo; ln -s loop loop");
 	expect_exit(0);
 	assert_int_equal(get_file_bytes("out"), ELOOP);
 	assert_int_equal(last.stdout_bytes.len, 0);

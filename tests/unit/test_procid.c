@@ -115,7 +115,8 @@ static void nobody_can_tell_about_another_pid_namespace(void **state)
 
 static void what_is_no_id_is_not_known_to_be_dead(void **state)
 {
-	static const char *const texts[] = { "", "main", "1", "1-2", "1-2-", "--", "-1--1-x", "a-b-c" };
+	static const char *const texts[] = { "", "main", "1", "1-2", "1-2-", "--", "-1--1-x",
+		"a-b-c" };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)

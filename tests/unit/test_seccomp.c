@@ -161,9 +161,9 @@ struct condition {
 
 static bool includes(const struct condition *wider, const struct condition *condition)
 {
-	return wider->mask == 0 || (wider->argument == condition->argument &&
-					   (wider->mask & ~condition->mask) == 0 &&
-					   (condition->value & wider->mask) == wider->value);
+	return wider->mask == 0 ||
+	       (wider->argument == condition->argument && (wider->mask & ~condition->mask) == 0 &&
+		       (condition->value & wider->mask) == wider->value);
 }
 
 static bool takes_all_of(const struct seccomp_row *first, const struct seccomp_row *second)
@@ -312,8 +312,8 @@ static void only_everyday_sockets_are_made(void **state)
 		bool is_internet = family == AF_INET || family == AF_INET6;
 
 		for (unsigned protocol = 0; protocol < 300; protocol++) {
-			bool usual = protocol == 0 || protocol == IPPROTO_TCP ||
-				     protocol == IPPROTO_UDP;
+			bool usual =
+				protocol == 0 || protocol == IPPROTO_TCP || protocol == IPPROTO_UDP;
 			bool fine = family == AF_UNIX || (is_internet && usual);
 
 			assert_int_equal(

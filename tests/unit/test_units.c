@@ -63,9 +63,10 @@ static void durations_are_read_as_people_type_them(void **state)
 
 static void what_is_no_duration_is_refused(void **state)
 {
-	static const char *const texts[] = { "", "0", "0s", "0.0001ms", "-1", "-1s", "+1", "s", "ms",
-		"1 s", " 1s", "1s ", "1sec", "1d", "1k", "1s1s", "1..5", "1,5", "nan", "inf", "infinity",
-		"0x10", "0X10s", "1e400", "9999999999999999999999h", ".", "..", "abc", "1\n", "\t1" };
+	static const char *const texts[] = { "", "0", "0s", "0.0001ms", "-1", "-1s", "+1", "s",
+		"ms", "1 s", " 1s", "1s ", "1sec", "1d", "1k", "1s1s", "1..5", "1,5", "nan", "inf",
+		"infinity", "0x10", "0X10s", "1e400", "9999999999999999999999h", ".", "..", "abc",
+		"1\n", "\t1" };
 
 	(void)state;
 	all_are_refused(units_parse_duration, texts, COUNT(texts));
@@ -94,8 +95,8 @@ static void sizes_are_powers_of_1024(void **state)
 
 static void what_is_no_size_is_refused(void **state)
 {
-	static const char *const texts[] = { "", "0", "0M", "-5M", "+5M", "M", "5 M", "5X", "5s", "5Mi",
-		"5bytes", "1e300G", "nan", "infG", "0x5M", "5M5", ".M" };
+	static const char *const texts[] = { "", "0", "0M", "-5M", "+5M", "M", "5 M", "5X", "5s",
+		"5Mi", "5bytes", "1e300G", "nan", "infG", "0x5M", "5M5", ".M" };
 
 	(void)state;
 	all_are_refused(units_parse_size, texts, COUNT(texts));
@@ -126,7 +127,8 @@ static void cores_are_read_in_thousandths(void **state)
 		{ "0.001", 1 },
 		{ "1.0005", 1001 },
 	};
-	static const char *const texts[] = { "", "0", "0.0001", "-1", "1k", "50%", "1 ", "inf", "0x1" };
+	static const char *const texts[] = { "", "0", "0.0001", "-1", "1k", "50%", "1 ", "inf",
+		"0x1" };
 
 	(void)state;
 	all_give(units_parse_milli, rows, COUNT(rows));

@@ -16,7 +16,8 @@ static void becomes(const char *data, size_t len, const char *want)
 	assert_true(utf8_valid(out.data, out.len));
 	if (out.len != strlen(want) || memcmp(out.data, want, out.len) != 0)
 		fail_msg("'%s' came out, not '%s'", out.data, want);
-	assert_int_equal(utf8_valid(data, len), len == strlen(want) && memcmp(data, want, len) == 0);
+	assert_int_equal(
+		utf8_valid(data, len), len == strlen(want) && memcmp(data, want, len) == 0);
 }
 
 #define BECOMES(data, want) becomes(data, sizeof(data) - 1, want)
@@ -86,11 +87,14 @@ static void bytes_that_begin_nothing_are_replaced_one_by_one(void **state)
 	(void)state;
 	BECOMES("\x80", REPLACEMENT);
 	BECOMES("\xbf\x80", REPLACEMENT REPLACEMENT);
-	BECOMES("a\xff" "b", "a" REPLACEMENT "b");
+	BECOMES("a\xff"
+		"b",
+		"a" REPLACEMENT "b");
 	BECOMES("\xfe\xff", REPLACEMENT REPLACEMENT);
 	BECOMES("\xf5\x80\x80\x80", REPLACEMENT REPLACEMENT REPLACEMENT REPLACEMENT);
 	/* Five and six byte forms of old. */
-	BECOMES("\xf8\x88\x80\x80\x80", REPLACEMENT REPLACEMENT REPLACEMENT REPLACEMENT REPLACEMENT);
+	BECOMES("\xf8\x88\x80\x80\x80",
+		REPLACEMENT REPLACEMENT REPLACEMENT REPLACEMENT REPLACEMENT);
 }
 
 static void overlong_forms_are_replaced_byte_by_byte(void **state)
@@ -136,8 +140,8 @@ static void the_examples_of_the_standard_come_out_as_it_says(void **state)
 		REPLACEMENT REPLACEMENT REPLACEMENT REPLACEMENT REPLACEMENT REPLACEMENT REPLACEMENT
 			REPLACEMENT "A");
 	BECOMES("\xf4\x91\x92\x93\xff\x41\x80\xbf\x42",
-		REPLACEMENT REPLACEMENT REPLACEMENT REPLACEMENT REPLACEMENT "A" REPLACEMENT REPLACEMENT
-									    "B");
+		REPLACEMENT REPLACEMENT REPLACEMENT REPLACEMENT REPLACEMENT
+		"A" REPLACEMENT REPLACEMENT "B");
 	BECOMES("\xe1\x80\xe2\xf0\x91\x92\xf1\xbf\x41",
 		REPLACEMENT REPLACEMENT REPLACEMENT REPLACEMENT "A");
 }

@@ -325,7 +325,8 @@ static int unreadable_in_child(int fd)
 	if (walk_over(fd, &m, 100, 10) || m.complete)
 		return 3;
 	/* What is in the directory that may be listed and not searched has no status to give. */
-	if (strcmp(m.text, "closed unsearchable unwritable unwritable/sub unwritable/sub/file ") != 0)
+	if (strcmp(m.text, "closed unsearchable unwritable unwritable/sub unwritable/sub/file ") !=
+		0)
 		return 4;
 	if (walk_over(fd, &opened, 100, 10) || !opened.complete)
 		return 5;

@@ -95,8 +95,8 @@ static void expect_make(struct frame_in *f)
 	assert_true(get_make(f, &m));
 	assert_int_equal(m.cell, 0x01020304);
 	assert_int_equal(m.network, NETWORK_NONE);
-	assert_int_equal(m.explicit_limits,
-		LIMIT_BIT(LIMIT_MEMORY_BYTES) | LIMIT_BIT(LIMIT_CPUS_MILLI));
+	assert_int_equal(
+		m.explicit_limits, LIMIT_BIT(LIMIT_MEMORY_BYTES) | LIMIT_BIT(LIMIT_CPUS_MILLI));
 	assert_int_equal(m.explicit_network, 1);
 	expect_limits(&m.limits);
 	assert_int_equal(m.binds_count, 2);
@@ -386,8 +386,7 @@ static void only_known_networks_and_orders_are_taken(void **state)
 		struct frame_in in;
 
 		m.network = (uint8_t)value;
-		assert_int_equal(
-			make_is_taken(&m), value == NETWORK_NONE || value == NETWORK_HOST);
+		assert_int_equal(make_is_taken(&m), value == NETWORK_NONE || value == NETWORK_HOST);
 		put_order(&out, &order);
 		in = read_back();
 		/* The engine may cancel; cpu and memory are for the warden itself to see. */

@@ -26,6 +26,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -267,6 +268,17 @@ static int step_death(struct entry *entry, struct err *e)
 	return prctl(PR_SET_PDEATHSIG, SIGKILL) ? err_sys(e, "pdeathsig") : 0;
 }
 
+/* 1, not 0: where crashes are piped to a handler, the kernel starts it as root outside of every
+ * cell whatever the limit is, unless it is exactly this. Where we were started with less and may
+ * not raise it, it stays. */
+static int step_core(struct entry *entry, struct err *e)
+{
+	struct rlimit one = { .rlim_cur = 1, .rlim_max = 1 };
+
+	(void)entry;
+	return setrlimit(RLIMIT_CORE, &one) && errno != EPERM ? err_sys(e, "setrlimit") : 0;
+}
+
 static int step_landlock(struct entry *entry, struct err *e)
 {
 	return entry->landlock_abi ? landlock_enter(entry->landlock_abi, e) : 0;
@@ -300,6 +312,7 @@ static const struct step {
 	{ "capabilities", step_capabilities, "all of them, from every set" },
 	{ "prove", step_prove, "try to get root, capabilities and mounts back; expect to fail" },
 	{ "death", step_death, "after the ids: changing them clears it" },
+	{ "core", step_core, "a crash must not call the machine's crash handler; the filter keeps it so" },
 	{ "landlock", step_landlock, "needs no_new_privs; writes only beneath the cell's own disk" },
 	{ "seccomp", step_seccomp, "last: everything above needs calls that it denies" },
 };
