@@ -22,7 +22,7 @@ help: ## this list
 deps:
 	$(call install_missing,$(PACKAGES_BUILD) $(PACKAGES_RUN))
 test-deps: deps
-	$(call install_missing,$(PACKAGES_TEST) $(PACKAGES_LANGUAGES))
+	$(call install_missing,$(PACKAGES_TEST) $(PACKAGES_LANGUAGES) $(PACKAGES_GUEST) $(PACKAGES_NESTED))
 languages: deps ## install every listed language and Python's data stack
 	$(call install_missing,$(PACKAGES_LANGUAGES))
 
@@ -46,9 +46,13 @@ build-san: deps $(SANITIZED)/build.ninja ## the same with ASan and UBSan
 run: build ## install what is missing, build, run a first snippet
 	@tools/first-run $(BUILD)/hotcell
 
-.PHONY: test test-unit lint
+.PHONY: test test-guest test-nested lint
 test: test-deps build build-san ## everything that must pass
 	@tools/run-tests
+test-guest: test-deps build ## on another kernel, with cgroup version 2 or none, in an emulated machine
+	@tools/guest
+test-nested: test-deps build ## inside docker and podman containers
+	@tools/nested
 lint: deps build ## layers, clang-tidy, cppcheck
 	@tools/lint $(BUILD)
 
@@ -64,4 +68,4 @@ install: build ## into $(DESTDIR)$(PREFIX)
 	@meson configure $(BUILD) --prefix=$(PREFIX)
 	@DESTDIR=$(abspath $(DESTDIR)) meson install -C $(BUILD) --quiet
 clean: ## remove what was built
-	rm -rf $(BUILD) $(SANITIZED) build-fuzz
+	rm -rf $(BUILD) $(SANITIZED) build-fuzz build-guest

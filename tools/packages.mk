@@ -7,4 +7,7 @@ PACKAGES_TEST = libcmocka-dev python3-pytest python3-pytest-xdist clang clang-ti
 PACKAGES_LANGUAGES = python3 python3-numpy python3-pandas python3-matplotlib nodejs bash dash \
 	gcc g++ libc6-dev golang-go rustc default-jdk-headless ruby perl php-cli lua5.4 r-base-core \
 	sqlite3 gawk
+# Debian's kernel in an emulated machine, and container engines, to test where this one differs.
+PACKAGES_GUEST = qemu-system-x86 busybox-static
+PACKAGES_NESTED = docker.io podman
 PACKAGES_BENCH = bubblewrap firejail crun podman docker.io

@@ -107,7 +107,7 @@ def test_nothing_outlives_it_however_it_detached_itself(anyone, isolation):
 
 def test_nothing_outlives_a_timeout(anyone, isolation):
     word = harness.token()
-    result = anyone.run("--isolation", isolation, "-l", "python", "--timeout", "300ms", "--arg", word,
+    result = anyone.run("--isolation", isolation, "-l", "python", "--timeout", "2s", "--arg", word,
                         "-c", DAEMON + "time.sleep(1000)")
     assert (result.out, result.code) == ("parent is done\n", 124)
     harness.wait_until(lambda: not harness.pids_with(word), "nothing is left")

@@ -329,7 +329,7 @@ def test_too_many_files_are_listed_as_far_as_it_goes_and_that_is_said(hotcell):
 
 
 def test_results_of_a_failed_run_come_back_too(anyone, place):
-    object = anyone.json("-l", "sh", "-c", "echo x >partial; sleep 1000", "--timeout", "300ms",
+    object = anyone.json("-l", "sh", "-c", "echo x >partial; sleep 1000", "--timeout", "1s",
                          "-o", place / "out")
     assert (object["reason"], listed(object)) == ("timeout", {"partial": ("file", 2)})
     assert (place / "out/partial").read_text() == "x\n"

@@ -308,7 +308,7 @@ def test_without_stats_there_are_none(anyone):
 
 
 def test_quiet_means_no_remarks_but_errors(anyone):
-    result = anyone.run("-q", "-l", "sh", "--timeout", "100ms", "-c", "echo out; sleep 60")
+    result = anyone.run("-q", "-l", "sh", "--timeout", "1s", "-c", "echo out; sleep 60")
     assert (result.out, result.err, result.code) == ("out\n", "", 124)
     assert anyone.run("--quiet", "-l", "nonsense", "-c", "x").err != ""
 

@@ -22,7 +22,7 @@ def test_a_signal_ends_it(hotcell, isolation, number):
 
 def test_the_end_of_the_time_ends_it(hotcell, isolation):
     word = harness.token()
-    process = hotcell.start(*FLOOD, "--arg", word, "--isolation", isolation, "--timeout", "500ms")
+    process = hotcell.start(*FLOOD, "--arg", word, "--isolation", isolation, "--timeout", "1s")
     assert process.stdout.readline() == b"ready\n"
     harness.wait_until(lambda: not harness.pids_with("yes\0" + word), "the program is ended")
     process.stdout.read()
