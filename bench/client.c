@@ -262,8 +262,8 @@ static void prepare(struct line *line)
 	}
 	if (line->kind->in_engine)
 		line->request = (struct hotcell_request){
-			.isolation = strcmp(f[0], "process") == 0 ? HOTCELL_ISOLATION_PROCESS
-								  : HOTCELL_ISOLATION_CONTAINER,
+			.isolation = strcmp(f[0], "process") == 0 ? HOTCELL_ISOLATION_PROCESS :
+								    HOTCELL_ISOLATION_CONTAINER,
 			.language = f[1],
 			.code = f[2],
 		};
@@ -481,9 +481,9 @@ static void measure_rate(unsigned repeats, unsigned ms)
 			for (unsigned parallel = 1; parallel <= PARALLEL_MAX; parallel++) {
 				long long start = now_ns();
 				long long end = start + ms * 1000000LL;
-				unsigned runs = line->kind->in_engine
-							? work_in_engine(line, parallel, end)
-							: work_in_processes(line, parallel, end);
+				unsigned runs = line->kind->in_engine ?
+							work_in_engine(line, parallel, end) :
+							work_in_processes(line, parallel, end);
 
 				printf("rate %s %u %u %lld\n", line->id, parallel, runs,
 					now_ns() - start);

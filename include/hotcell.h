@@ -46,13 +46,13 @@ struct hotcell_error {
 /* ---- an engine ---- */
 
 struct hotcell_options {
-	const char *warden_path;           /* default: beside the program, else as installed */
-	const char *share_dir;             /* has languages/ and drivers/; likewise */
-	const char *const *language_dirs;  /* further ones, NULL-terminated; later ones win */
-	const char *cache_dir;             /* default: ~/.cache/hotcell; "" = keep nothing */
-	int allow_host_network;            /* requests may ask for the machine's network */
-	int once;                          /* one run is all that will be asked for… */
-	const char *once_language;         /* …of this language, if it is known already */
+	const char *warden_path;          /* default: beside the program, else as installed */
+	const char *share_dir;            /* has languages/ and drivers/; likewise */
+	const char *const *language_dirs; /* further ones, NULL-terminated; later ones win */
+	const char *cache_dir;            /* default: ~/.cache/hotcell; "" = keep nothing */
+	int allow_host_network;           /* requests may ask for the machine's network */
+	int once;                         /* one run is all that will be asked for… */
+	const char *once_language;        /* …of this language, if it is known already */
 	/* A language file that could not be used: "file:line: key: what is wrong". */
 	void (*on_problem)(void *context, const char *text);
 	void *context;
@@ -68,7 +68,7 @@ void hotcell_abandon(struct hotcell *h);
 /* ---- a run ---- */
 
 enum hotcell_isolation {
-	HOTCELL_ISOLATION_AUTO, /* the strongest that this machine and the language have */
+	HOTCELL_ISOLATION_AUTO,    /* the strongest that this machine and the language have */
 	HOTCELL_ISOLATION_PROCESS, /* none: for trusted code */
 	HOTCELL_ISOLATION_CONTAINER,
 };
@@ -99,24 +99,24 @@ struct hotcell_input {
 enum hotcell_stream { HOTCELL_STDOUT = 1, HOTCELL_STDERR };
 
 struct hotcell_request {
-	const char *language;  /* id or alias; default: guessed from the entry file */
-	const char *code;      /* or NULL, if `entry` is one of the inputs */
-	size_t code_len;       /* 0 = up to its NUL */
-	const char *entry;     /* which file is run; default: the code, else the only input */
+	const char *language; /* id or alias; default: guessed from the entry file */
+	const char *code;     /* or NULL, if `entry` is one of the inputs */
+	size_t code_len;      /* 0 = up to its NUL */
+	const char *entry;    /* which file is run; default: the code, else the only input */
 	const struct hotcell_input *inputs;
 	size_t inputs_count;
 	const char *const *args; /* NULL-terminated, or NULL */
 	const char *const *env;  /* "NAME=value", NULL-terminated, or NULL */
 	const void *stdin_data;
 	size_t stdin_len;
-	int stdin_fd;          /* read as the program reads, if have_stdin_fd; not closed */
+	int stdin_fd; /* read as the program reads, if have_stdin_fd; not closed */
 	int have_stdin_fd;
 	enum hotcell_isolation isolation;
 	enum hotcell_network network;
 	struct hotcell_limits limits;
-	uint64_t max_output;   /* of a stream, in the result; the rest is cut. 0 = 1 MB */
-	int last_line;         /* echo the value of a last expression */
-	const char *output_dir; /* generated files are copied here */
+	uint64_t max_output;       /* of a stream, in the result; the rest is cut. 0 = 1 MB */
+	int last_line;             /* echo the value of a last expression */
+	const char *output_dir;    /* generated files are copied here */
 	struct hotcell_cell *cell; /* run in this one, made before; default: one of its own */
 	/* What the program prints, as it comes; also what is cut from the result. `compiling` tells
 	 * a compiler's output from the program's. */
@@ -146,7 +146,7 @@ struct hotcell_bytes {
 };
 
 struct hotcell_file {
-	char *path; /* relative to the workspace; may not be UTF-8 */
+	char *path;       /* relative to the workspace; may not be UTF-8 */
 	const char *kind; /* "file", "directory", "symlink", "other" */
 	uint64_t size_bytes;
 	int error; /* errno: it could not be copied to output_dir */
@@ -198,8 +198,7 @@ int hotcell_done(const struct hotcell_work *work);
 /* Ends the program; the result, with all output so far, comes as usual. */
 void hotcell_cancel(struct hotcell_work *work);
 /* Once it is done: the result, or why there is none. Frees the work. */
-int hotcell_finish(
-	struct hotcell_work *work, struct hotcell_result **ret, struct hotcell_error *e);
+int hotcell_finish(struct hotcell_work *work, struct hotcell_result **ret, struct hotcell_error *e);
 
 /* ---- cells made ahead ---- */
 

@@ -41,15 +41,15 @@ static inline int take_fd(int *fd)
 	return taken;
 }
 
-#define auto_close     __attribute__((cleanup(own_close)))
-#define auto_free      __attribute__((cleanup(own_free)))
-#define auto_fclose    __attribute__((cleanup(own_fclose)))
+#define auto_close  __attribute__((cleanup(own_close)))
+#define auto_free   __attribute__((cleanup(own_free)))
+#define auto_fclose __attribute__((cleanup(own_fclose)))
 #define take_ptr(p)                                                                                \
 	({                                                                                         \
 		__typeof__(*(p)) taken_ = *(p);                                                    \
 		*(p) = NULL;                                                                       \
 		taken_;                                                                            \
 	})
-#define COUNT(array)   (sizeof(array) / sizeof((array)[0]))
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 #endif

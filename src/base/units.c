@@ -29,8 +29,7 @@ struct unit {
 	double factor;
 };
 
-static int parse_with_units(
-	const char *text, const struct unit *units, size_t count, uint64_t *ret)
+static int parse_with_units(const char *text, const struct unit *units, size_t count, uint64_t *ret)
 {
 	const char *rest;
 	double number;

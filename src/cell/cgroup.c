@@ -72,10 +72,9 @@ static void remove_dead(int dir_fd, const char *name)
 void cgroup_tree_sweep(const struct cgroup_tree *t)
 {
 	for (int i = 0; i < CONTROLLER_COUNT; i++) {
-		DIR *dir = t->dir_fd[i] < 0 ?
-				   NULL :
-				   fdopendir(openat(t->dir_fd[i], ".",
-					   O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+		DIR *dir = t->dir_fd[i] < 0 ? NULL :
+					      fdopendir(openat(t->dir_fd[i], ".",
+						      O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 		struct dirent *entry;
 
 		while (dir && (entry = readdir(dir)))
@@ -187,7 +186,8 @@ static void open_figures(struct cgroup *g)
 		const char *file[2]; /* version 1, version 2 */
 	} figures[FIGURE_COUNT] = {
 		[FIGURE_CPU] = { CONTROLLER_CPUACCT, { "cpuacct.usage", "cpu.stat" } },
-		[FIGURE_MEMORY] = { CONTROLLER_MEMORY, { "memory.max_usage_in_bytes", "memory.peak" } },
+		[FIGURE_MEMORY] = { CONTROLLER_MEMORY,
+			{ "memory.max_usage_in_bytes", "memory.peak" } },
 		[FIGURE_OOM] = { CONTROLLER_MEMORY, { "memory.oom_control", "memory.events" } },
 		[FIGURE_PIDS] = { CONTROLLER_PIDS, { "pids.peak", "pids.peak" } },
 	};
@@ -201,8 +201,8 @@ static void open_figures(struct cgroup *g)
 	}
 }
 
-int cgroup_make(
-	const struct cgroup_tree *t, uint32_t number, bool with_cpus, struct cgroup *ret, struct err *e)
+int cgroup_make(const struct cgroup_tree *t, uint32_t number, bool with_cpus, struct cgroup *ret,
+	struct err *e)
 {
 	cgroup_forget(ret);
 	ret->tree = t;
@@ -210,7 +210,8 @@ int cgroup_make(
 	for (int i = 0; i < CONTROLLER_COUNT; i++) {
 		if (t->dir_fd[i] < 0 || (t->version == 1 && i == CONTROLLER_CPU && !with_cpus))
 			continue;
-		ret->fd[i] = t->version == 2 && i > 0 ? dup(ret->fd[0]) : make_in(ret, t->dir_fd[i]);
+		ret->fd[i] =
+			t->version == 2 && i > 0 ? dup(ret->fd[0]) : make_in(ret, t->dir_fd[i]);
 		if (ret->fd[i] < 0) {
 			err_sys(e, "make cgroup '%s' (%s)", ret->name, controller_names[i]);
 			cgroup_remove(ret);
@@ -283,9 +284,8 @@ int cgroup_set_limits(struct cgroup *g, const struct limits *limits, struct err 
 
 	g->limits = *limits;
 	if (memory && fd >= 0 && memory != before.at[LIMIT_MEMORY_BYTES] &&
-		(g->tree->version == 1 ?
-				set_memory1(fd, memory, before.at[LIMIT_MEMORY_BYTES], e) :
-				set_memory2(fd, memory, e)))
+		(g->tree->version == 1 ? set_memory1(fd, memory, before.at[LIMIT_MEMORY_BYTES], e) :
+					 set_memory2(fd, memory, e)))
 		return -1;
 	/* One more for the keeper. */
 	if (processes && g->fd[CONTROLLER_PIDS] >= 0 && processes != before.at[LIMIT_PROCESSES] &&
@@ -363,7 +363,8 @@ void cgroup_read_usage(const struct cgroup *g, struct usage *ret)
 
 		ret->cpu_us = keyed(g, FIGURE_CPU, "usage_usec");
 		/* Kernels before 5.19 keep no peak. */
-		if (ret->peak_memory_bytes == 0 && fd_read_u64(g->fd[0], "memory.current", &now) == 0)
+		if (ret->peak_memory_bytes == 0 &&
+			fd_read_u64(g->fd[0], "memory.current", &now) == 0)
 			ret->peak_memory_bytes = now;
 	}
 	ret->peak_processes = number(g, FIGURE_PIDS);

@@ -25,8 +25,8 @@ struct cgroup_tree {
 	int version;                  /* 0 = none is writable */
 	int dir_fd[CONTROLLER_COUNT]; /* where groups are made; -1 = not to be had */
 	bool has_cpus;
-	char prefix[128];             /* of our groups' names */
-	char why_not[256];            /* for whoever asks what is missing */
+	char prefix[128];  /* of our groups' names */
+	char why_not[256]; /* for whoever asks what is missing */
 };
 
 enum cgroup_figure { FIGURE_CPU, FIGURE_MEMORY, FIGURE_OOM, FIGURE_PIDS, FIGURE_COUNT };
@@ -50,8 +50,8 @@ uint32_t cgroup_tree_holds(const struct cgroup_tree *t);
 
 /* A group without limits. The cpu controller is slow to make on version 1 and rarely needed there:
  * only `with_cpus` asks for it. */
-int cgroup_make(
-	const struct cgroup_tree *t, uint32_t number, bool with_cpus, struct cgroup *ret, struct err *e);
+int cgroup_make(const struct cgroup_tree *t, uint32_t number, bool with_cpus, struct cgroup *ret,
+	struct err *e);
 /* Writes what differs from what was set before. */
 int cgroup_set_limits(struct cgroup *g, const struct limits *limits, struct err *e);
 

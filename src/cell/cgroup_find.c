@@ -102,7 +102,8 @@ static char *mount_point(
 			sscanf(dash, " - %31s %*s %1023s", found_type, options) != 2 ||
 			sscanf(line, "%*s %*s %*s %1023s %1023s", root, point) != 2)
 			continue;
-		if (strcmp(found_type, type) != 0 || (*controller && !has_word(options, controller)))
+		if (strcmp(found_type, type) != 0 ||
+			(*controller && !has_word(options, controller)))
 			continue;
 		/* It shows more than our cgroup namespace: where we are in it cannot be told. */
 		if (strncmp(root, "/..", 3) == 0)
@@ -238,8 +239,7 @@ static bool try_dir(const char *path, int *ret_fd, char *why_not, size_t size)
 
 	if (fd < 0 || !has_controllers(fd, "cgroup.controllers"))
 		return false;
-	if (faccessat(fd, "cgroup.procs", W_OK, AT_EACCESS) ||
-		faccessat(fd, ".", W_OK, AT_EACCESS))
+	if (faccessat(fd, "cgroup.procs", W_OK, AT_EACCESS) || faccessat(fd, ".", W_OK, AT_EACCESS))
 		return false;
 	if (!is_top(fd)) {
 		if (!is_ours_alone(fd, &empty)) {
@@ -260,8 +260,7 @@ static bool try_dir(const char *path, int *ret_fd, char *why_not, size_t size)
 	return true;
 }
 
-int cgroup2_usable_dir(
-	const struct cgroup_facts *f, bool *ret_has_cpu, char *why_not, size_t size)
+int cgroup2_usable_dir(const struct cgroup_facts *f, bool *ret_has_cpu, char *why_not, size_t size)
 {
 	auto_free char *mount = NULL;
 	auto_free char *path = own_dir_path(f, "cgroup2", "", &mount);

@@ -22,7 +22,6 @@ int cgroup1_own_dir(const struct cgroup_facts *f, const char *controller);
 /* The nearest directory at or above our own in the version 2 hierarchy in which groups with
  * memory and pids limits can be made; moves us (and the engine, if it is alone with us) into a
  * leaf of it where the kernel demands that. -1 with a reason. */
-int cgroup2_usable_dir(
-	const struct cgroup_facts *f, bool *ret_has_cpu, char *why_not, size_t size);
+int cgroup2_usable_dir(const struct cgroup_facts *f, bool *ret_has_cpu, char *why_not, size_t size);
 
 #endif

@@ -34,9 +34,9 @@ static bool read_stat(int proc_fd, const char *name, struct process *ret)
 		return false;
 	/* The program chose the name in the parentheses: look behind the last one. */
 	paren = strrchr(text, ')');
-	if (!paren || sscanf(paren + 1,
-			      " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %llu %llu",
-			      &parent, &ticks[0], &ticks[1], &ticks[2], &ticks[3]) != 5)
+	if (!paren ||
+		sscanf(paren + 1, " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %llu %llu",
+			&parent, &ticks[0], &ticks[1], &ticks[2], &ticks[3]) != 5)
 		return false;
 	ret->pid = (pid_t)strtol(name, NULL, 10);
 	ret->parent = parent;
@@ -185,9 +185,8 @@ static uint64_t file_bytes(int proc_fd, const struct process *all, size_t count,
 
 	/* Through any process of the cell but the keeper, into which we may not look. */
 	for (size_t i = 0; i < count; i++) {
-		uint64_t disk = all[i].chosen && all[i].pid != keeper ?
-					disk_bytes(proc_fd, all[i].pid) :
-					0;
+		uint64_t disk =
+			all[i].chosen && all[i].pid != keeper ? disk_bytes(proc_fd, all[i].pid) : 0;
 
 		if (disk)
 			return bytes + disk + segment_bytes(proc_fd, all[i].pid);

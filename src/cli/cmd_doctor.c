@@ -56,10 +56,10 @@ static void on_row(void *context, const struct msg_checked *row)
 		return;
 	if (row->needed && row->state != CHECK_FINE)
 		d->whole = false;
-	json_array_append_new(d->rows,
-		json_pack("{s:s, s:s, s:b, s:s, s:s}", "name", row->name, "state",
-			state_names[row->state], "needed", row->needed, "detail", row->detail, "fix",
-			row->fix));
+	json_array_append_new(
+		d->rows, json_pack("{s:s, s:s, s:b, s:s, s:s}", "name", row->name, "state",
+				 state_names[row->state], "needed", row->needed, "detail",
+				 row->detail, "fix", row->fix));
 	if (d->json)
 		return;
 	printf("%-8s %-18s %s\n", state_names[row->state], row->name, row->detail);
@@ -88,8 +88,11 @@ static const char *container_fix(void)
 static void try_cell(struct hotcell *h, struct doctor *d)
 {
 	struct hotcell_request q = { .language = "sh", .code = "echo works" };
-	struct msg_checked row = { .name = "container cell", .state = CHECK_FINE, .needed = 1,
-		.detail = "one was built, and a program ran in it", .fix = "" };
+	struct msg_checked row = { .name = "container cell",
+		.state = CHECK_FINE,
+		.needed = 1,
+		.detail = "one was built, and a program ran in it",
+		.fix = "" };
 	struct hotcell_result *r = NULL;
 	struct hotcell_error e = { 0 };
 
@@ -116,7 +119,8 @@ int cmd_doctor(int argc, char **argv)
 {
 	static const struct argp argp = { table, on_option, NULL,
 		"Says what this machine gives each isolation, and how to get what is missing. Exits "
-		"with 0 only if container isolation is whole.", NULL, NULL, NULL };
+		"with 0 only if container isolation is whole.",
+		NULL, NULL, NULL };
 	static char name[] = "hotcell doctor";
 	struct doctor d = { .whole = true, .rows = json_array() };
 	struct hotcell_error e;

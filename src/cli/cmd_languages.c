@@ -63,7 +63,8 @@ static int print_json(const struct hotcell_language *all, size_t count)
 int cmd_languages(int argc, char **argv)
 {
 	static const struct argp argp = { table, on_option, NULL,
-		"Lists the languages: id, and the version found or how to get it.", NULL, NULL, NULL };
+		"Lists the languages: id, and the version found or how to get it.", NULL, NULL,
+		NULL };
 	static char name[] = "hotcell languages";
 	struct languages_options o = { 0 };
 	struct hotcell_options options = { .on_problem = complain_of_language };

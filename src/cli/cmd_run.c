@@ -57,8 +57,8 @@ static void show(struct show *s, int fd, const char *data, size_t len)
 	}
 }
 
-static void on_output(void *context, enum hotcell_stream stream, int compiling, const char *data,
-	size_t len)
+static void on_output(
+	void *context, enum hotcell_stream stream, int compiling, const char *data, size_t len)
 {
 	struct show *s = context;
 	bool is_err = stream == HOTCELL_STDERR || compiling;
@@ -181,7 +181,8 @@ static void remark(const struct run_options *o, const struct hotcell_result *r)
 			fprintf(stderr, "hotcell: '%s' could not be copied: %s\n", r->files[i].path,
 				strerror(r->files[i].error));
 	if (r->files_incomplete)
-		fprintf(stderr, "hotcell: there were too many files, or too deep ones, to list all\n");
+		fprintf(stderr,
+			"hotcell: there were too many files, or too deep ones, to list all\n");
 }
 
 static void print_stats(const struct hotcell_result *r)

@@ -31,9 +31,9 @@ static json_t *json_compile(const struct hotcell_compile *c)
 {
 	if (!c->present)
 		return json_null();
-	return json_pack("{s:o, s:o, s:i, s:I}", "stdout", json_text(c->out.data, c->out.len), "stderr",
-		json_text(c->err.data, c->err.len), "exit_code", c->exit_code, "duration_ms",
-		(json_int_t)(c->duration_us / 1000));
+	return json_pack("{s:o, s:o, s:i, s:I}", "stdout", json_text(c->out.data, c->out.len),
+		"stderr", json_text(c->err.data, c->err.len), "exit_code", c->exit_code,
+		"duration_ms", (json_int_t)(c->duration_us / 1000));
 }
 
 json_t *json_result(const struct hotcell_result *r)
@@ -45,7 +45,8 @@ json_t *json_result(const struct hotcell_result *r)
 		json_array_append_new(not_enforced, json_string(*at));
 	json_object_set_new(o, "stdout", json_text(r->out.data, r->out.len));
 	json_object_set_new(o, "stderr", json_text(r->err.data, r->err.len));
-	json_object_set_new(o, "exit_code", r->exit_code < 0 ? json_null() : json_integer(r->exit_code));
+	json_object_set_new(
+		o, "exit_code", r->exit_code < 0 ? json_null() : json_integer(r->exit_code));
 	json_object_set_new(o, "reason", json_string(hotcell_reason_name(r->reason)));
 	json_object_set_new(o, "reason_text", json_string(r->reason_text));
 	json_object_set_new(o, "timed_out", json_boolean(r->reason == HOTCELL_TIMEOUT));

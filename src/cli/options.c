@@ -43,17 +43,18 @@ static const struct argp_option fixed_options[] = {
 	{ "stdin", KEY_STDIN, "FILE", 0, "its standard input; '-' is our own. Default: empty", 1 },
 	{ "last-line", KEY_LAST_LINE, NULL, 0,
 		"echo the value of a last expression (Python and JavaScript)", 1 },
-	{ "file", 'f', "HOST[:PATH]", 0,
-		"a file or directory for the workspace (repeatable)", 2 },
+	{ "file", 'f', "HOST[:PATH]", 0, "a file or directory for the workspace (repeatable)", 2 },
 	{ "entry", KEY_ENTRY, "PATH", 0, "which file of the workspace is run", 2 },
 	{ "output-dir", 'o', "DIR", 0, "copy files that the run made or changed to DIR", 2 },
 	{ "isolation", KEY_ISOLATION, "KIND", 0,
 		"auto (default: the strongest there is), container, or process (not isolated: for "
-		"trusted code)", 3 },
+		"trusted code)",
+		3 },
 	{ "network", KEY_NETWORK, "KIND", 0, "none (default), or host (all of this machine's)", 3 },
 	{ "max-output", KEY_MAX_OUTPUT, "SIZE", 0,
 		"most of each stream that is shown; the rest is cut and the run goes on. Default: all; "
-		"1000000 with --json", 4 },
+		"1000000 with --json",
+		4 },
 	{ "json", KEY_JSON, NULL, 0, "print one JSON object instead of streaming", 5 },
 	{ "stats", KEY_STATS, NULL, 0, "say on stderr what the run used", 5 },
 	{ "quiet", 'q', NULL, 0, "no remarks of hotcell's own, only errors", 5 },
@@ -100,7 +101,8 @@ static void add_file(struct argp_state *state, struct run_options *o, const char
 			input->path = real ? path_base(own(o, real)) : NULL;
 		}
 		if (*path_base(input->path ? input->path : host) == '\0')
-			argp_error(state, "file = '%s': it has no name of its own; give HOST:PATH", value);
+			argp_error(state, "file = '%s': it has no name of its own; give HOST:PATH",
+				value);
 		return;
 	}
 	input->host_path = own(o, strndup(value, (size_t)(colon - value)));
@@ -250,8 +252,10 @@ static error_t on_option(int key, char *value, struct argp_state *state)
 		return 0;
 	case ARGP_KEY_ARG:
 		if (o->code_file)
-			argp_error(state, "more than one FILE: '%s' and '%s' (more files: -f; arguments "
-					  "for the program: --arg)", o->code_file, value);
+			argp_error(state,
+				"more than one FILE: '%s' and '%s' (more files: -f; arguments "
+				"for the program: --arg)",
+				o->code_file, value);
 		o->code_file = value;
 		return 0;
 	case ARGP_KEY_END:

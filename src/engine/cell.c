@@ -21,7 +21,8 @@ static void on_event(struct hotcell *h, struct source *source, uint32_t events)
 	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) {
 		struct frame_in in;
 		uint8_t type;
-		int got = frame_recv(cell->control_fd, h->in_buffer, MSG_DONTWAIT, &type, &in, NULL);
+		int got =
+			frame_recv(cell->control_fd, h->in_buffer, MSG_DONTWAIT, &type, &in, NULL);
 
 		if (got == 1) {
 			if (work)
@@ -86,7 +87,8 @@ static void forget(struct hotcell_cell *cell)
 	free(cell);
 }
 
-int cell_make(struct hotcell *h, const struct cell_wish *wish, struct hotcell_cell **ret, struct err *e)
+int cell_make(
+	struct hotcell *h, const struct cell_wish *wish, struct hotcell_cell **ret, struct err *e)
 {
 	struct link *link = &h->links[wish->kind];
 	struct msg_make m = {
@@ -153,7 +155,8 @@ int cell_suit(struct hotcell_cell *cell, const struct cell_wish *wish, struct er
 		return err_set(e, ERR_INPUT, "the cell has another isolation or network");
 	for (unsigned i = 0; i < wish->needs_count; i++)
 		if (!shows(cell, wish->needs[i]))
-			return err_set(e, ERR_INPUT, "the cell does not show '%s', which the language needs",
+			return err_set(e, ERR_INPUT,
+				"the cell does not show '%s', which the language needs",
 				wish->needs[i]);
 	/* Its disk is a file system that was made with it. */
 	if ((wish->explicit_limits & LIMIT_BIT(LIMIT_DISK_BYTES)) &&

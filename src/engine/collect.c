@@ -73,7 +73,8 @@ static int open_output(struct hotcell_work *work, const char *path, struct err *
 		return err_sys(e, "open the directory of '%s'", path);
 	if (unlinkat(dir, path_base(path), 0) && errno != ENOENT)
 		return err_sys(e, "replace '%s'", path);
-	fd = openat(dir, path_base(path), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+	fd = openat(
+		dir, path_base(path), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
 	return fd < 0 ? err_sys(e, "create '%s'", path) : fd;
 }
 

@@ -42,10 +42,10 @@ struct hotcell_cell {
 	int control_fd;
 	bool made;
 	bool gone;
-	bool never_up; /* it could not be built */
+	bool never_up;         /* it could not be built */
 	struct msg_made facts; /* workspace is in `workspace` */
 	char *workspace;
-	struct limits limits;      /* that it has now */
+	struct limits limits; /* that it has now */
 	enum network_kind network;
 	char **needs;              /* that it shows, NULL-terminated */
 	struct hotcell_work *work; /* that runs in it now */
@@ -91,7 +91,8 @@ struct cell_wish {
 	const char *needs[MAKE_BINDS_MAX];
 	unsigned needs_count;
 };
-int cell_make(struct hotcell *h, const struct cell_wish *wish, struct hotcell_cell **ret, struct err *e);
+int cell_make(
+	struct hotcell *h, const struct cell_wish *wish, struct hotcell_cell **ret, struct err *e);
 /* Whether it can serve a run that wants a cell like `wish`: 0, or -1 with what stands against it.
  * Limits that can be changed later are. */
 int cell_suit(struct hotcell_cell *cell, const struct cell_wish *wish, struct err *e);
@@ -120,7 +121,8 @@ struct tool {
 int tool_find(struct hotcell *h, const struct language *language, bool want_version,
 	enum isolation_kind kind, struct tool *ret, struct err *e);
 void tool_free(struct tool *tool);
-const struct strings *tool_command(const struct strings *of_candidate, const struct strings *of_language);
+const struct strings *tool_command(
+	const struct strings *of_candidate, const struct strings *of_language);
 
 /* ---- run.c ---- */
 /* A bare command in a fresh cell, for probing. Waits. */

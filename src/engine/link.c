@@ -97,8 +97,8 @@ static int spawn(struct birth *b, int *ret_pid_fd, struct err *e)
 	/* No handler of the program may run in the child on our memory. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	pid = clone(be_born, stack + CHILD_STACK, CLONE_VM | CLONE_VFORK | CLONE_PIDFD, b,
-		ret_pid_fd);
+	pid = clone(
+		be_born, stack + CHILD_STACK, CLONE_VM | CLONE_VFORK | CLONE_PIDFD, b, ret_pid_fd);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (pid < 0)
 		return err_sys(e, "start '%s'", b->path);

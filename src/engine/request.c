@@ -43,7 +43,8 @@ const struct language *request_language(
 	if (q->language)
 		return registry_find(h->registry, q->language, e);
 	if (q->code)
-		found = registry_guess(h->registry, q->entry ? q->entry : "", q->code, code_length(q));
+		found = registry_guess(
+			h->registry, q->entry ? q->entry : "", q->code, code_length(q));
 	for (size_t i = 0; !found && !q->code && i < q->inputs_count; i++) {
 		const char *path = input_path(&q->inputs[i]);
 		char start[256];
@@ -160,7 +161,8 @@ int request_stage(const struct hotcell_request *q, const struct tool *tool, stru
 				"no code was given, and which file to run is not said (entry)");
 		entry = ret->items[0].path;
 	} else if (!staging_has(ret, entry)) {
-		return err_set(e, ERR_NOT_FOUND, "the entry file '%s' is not among the files", entry);
+		return err_set(
+			e, ERR_NOT_FOUND, "the entry file '%s' is not among the files", entry);
 	}
 	/* Interpreters would take it for an option. */
 	*ret_entry = xasprintf("%s%s", entry[0] == '-' ? "./" : "", entry);
@@ -170,7 +172,8 @@ int request_stage(const struct hotcell_request *q, const struct tool *tool, stru
 bool request_compiles(const struct hotcell_work *work)
 {
 	return !work->raw_argv &&
-	       tool_command(&work->tool.candidate->compile, &work->tool.language->compile)->count > 0;
+	       tool_command(&work->tool.candidate->compile, &work->tool.language->compile)->count >
+		       0;
 }
 
 void request_compile_limits(const struct hotcell_work *work, struct limits *ret)
@@ -228,9 +231,10 @@ static void find_places(const struct hotcell_work *work, struct places *p)
 	p->tmp = xasprintf("%.*s/tmp", (int)len, workspace);
 	p->out = xasprintf("%s/.hotcell/program", p->tmp);
 	p->home = xasprintf("HOME=%s", p->tmp);
-	p->drivers = xstrdup(work->cell->link->kind == ISOLATION_PROCESS && work->engine->drivers_dir ?
-				     work->engine->drivers_dir :
-				     CELL_DRIVERS_DIR);
+	p->drivers =
+		xstrdup(work->cell->link->kind == ISOLATION_PROCESS && work->engine->drivers_dir ?
+				work->engine->drivers_dir :
+				CELL_DRIVERS_DIR);
 }
 
 static void free_places(struct places *p)
@@ -242,11 +246,11 @@ static void free_places(struct places *p)
 	strings_free(p->env);
 }
 
-static int fill_env(const struct hotcell_work *work, struct msg_exec *m, const struct places *p,
-	struct err *e)
+static int fill_env(
+	const struct hotcell_work *work, struct msg_exec *m, const struct places *p, struct err *e)
 {
-	const char *const base[] = { "PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "USER=cell",
-		"LOGNAME=cell", p->home };
+	const char *const base[] = { "PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8",
+		"USER=cell", "LOGNAME=cell", p->home };
 	uint32_t first = m->argv_count + 1;
 
 	for (size_t i = 0; i < COUNT(base); i++)
@@ -304,7 +308,8 @@ static int fill_argv(struct msg_exec *m, char **argv, struct err *e)
 	return m->argv_count ? 0 : err_set(e, ERR_INPUT, "the language has no such command");
 }
 
-static void expand(const struct hotcell_work *work, bool compile, struct places *p, char ***ret_argv)
+static void expand(
+	const struct hotcell_work *work, bool compile, struct places *p, char ***ret_argv)
 {
 	struct expansion x = {
 		.program = work->tool.program,

@@ -136,15 +136,16 @@ static void describe(const struct hotcell_work *work, struct hotcell_result *r)
 		snprintf(r->reason_text, sizeof(r->reason_text), "killed by signal %d (%s)",
 			r->exit_code - 128, strsignal(r->exit_code - 128));
 	if (r->reason == HOTCELL_CELL_FAILED)
-		snprintf(r->reason_text, sizeof(r->reason_text), "%.250s", work->cell->failure.text);
+		snprintf(
+			r->reason_text, sizeof(r->reason_text), "%.250s", work->cell->failure.text);
 	for (size_t i = 0; i < sizeof(by_limit) / sizeof(by_limit[0]); i++) {
 		const struct limit_row *row = &limit_table[by_limit[i].limit];
 
 		if (r->reason == by_limit[i].reason)
 			snprintf(r->reason_text, sizeof(r->reason_text), "%s limit of %s reached",
 				row->name,
-				limit_show(row->unit, work->step_limits.at[by_limit[i].limit], shown,
-					sizeof(shown)));
+				limit_show(row->unit, work->step_limits.at[by_limit[i].limit],
+					shown, sizeof(shown)));
 	}
 	if (r->reason == HOTCELL_DISK_LIMIT) {
 		size_t used = strlen(r->reason_text);
@@ -162,7 +163,8 @@ void result_complete(struct hotcell_work *work)
 
 	result_note_limits(work);
 	r->reason = reason_of(work);
-	r->exit_code = work->ended_without_exit ? 128 + SIGKILL : exit_code_of(work->exited.wait_status);
+	r->exit_code =
+		work->ended_without_exit ? 128 + SIGKILL : exit_code_of(work->exited.wait_status);
 	if (r->reason == HOTCELL_TIMEOUT)
 		r->exit_code = -1;
 	r->duration_us = work->exited.wall_us;

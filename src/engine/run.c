@@ -31,9 +31,8 @@ void work_goto(struct hotcell_work *work, enum work_step step)
 
 static void set_timer(struct hotcell_work *work, uint64_t ms)
 {
-	struct itimerspec when = {
-		.it_value = { .tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000 }
-	};
+	struct itimerspec when = { .it_value = { .tv_sec = (time_t)(ms / 1000),
+					   .tv_nsec = (long)(ms % 1000) * 1000000 } };
 
 	timerfd_settime(work->timer_fd, 0, &when, NULL);
 }
@@ -228,7 +227,8 @@ void run_on_frame(struct hotcell_work *work, uint8_t type, struct frame_in *in)
 	} else if (type == CELL_FILE && work->step == WORK_SETTLING && get_file(in, &m.file) &&
 		   collect_file(work, &m.file) == 0) {
 		return;
-	} else if (type == CELL_LISTED && work->step == WORK_SETTLING && get_listed(in, &m.listed)) {
+	} else if (type == CELL_LISTED && work->step == WORK_SETTLING &&
+		   get_listed(in, &m.listed)) {
 		work->result->files_incomplete = m.listed.incomplete;
 		work->have_list = true;
 		step_if_settled(work);
@@ -363,8 +363,8 @@ int hotcell_start(struct hotcell *h, const struct hotcell_request *request,
 		request_wish(request, &work->tool, &wish, &e) ||
 		request_stage(request, &work->tool, &work->staging, &work->entry, &e))
 		goto failed;
-	if (request->last_line && !tool_command(&work->tool.candidate->last_line,
-					   &language->last_line)->count) {
+	if (request->last_line &&
+		!tool_command(&work->tool.candidate->last_line, &language->last_line)->count) {
 		err_set(&e, ERR_UNAVAILABLE, "%s cannot echo the value of a last line",
 			language->name);
 		goto failed;
@@ -411,7 +411,8 @@ int hotcell_finish(
 	return e.kind == ERR_NONE ? 0 : -1;
 }
 
-static int wait_for(struct hotcell_work *work, struct hotcell_result **ret, struct hotcell_error *error)
+static int wait_for(
+	struct hotcell_work *work, struct hotcell_result **ret, struct hotcell_error *error)
 {
 	while (!hotcell_done(work))
 		if (hotcell_dispatch(work->engine, -1, error)) {

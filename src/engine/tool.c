@@ -33,13 +33,14 @@ static char *first_line(const char *text)
 	return line;
 }
 
-static int probe(struct hotcell *h, const struct tool *tool, enum isolation_kind kind, bool *ret_works,
-	char **ret_version, struct err *e)
+static int probe(struct hotcell *h, const struct tool *tool, enum isolation_kind kind,
+	bool *ret_works, char **ret_version, struct err *e)
 {
 	const struct strings *command =
 		tool_command(&tool->candidate->version, &tool->language->version);
-	struct expansion x = { .program = tool->program, .file = "", .out = "", .drivers = "",
-		.workspace = "" };
+	struct expansion x = {
+		.program = tool->program, .file = "", .out = "", .drivers = "", .workspace = ""
+	};
 	char **argv = command_expand(command, &x);
 	struct hotcell_result *result = NULL;
 	int failed = run_command(h, tool, kind, argv, &result, e);

@@ -51,7 +51,7 @@ struct hotcell_work {
 	struct source stdin_source;
 	size_t stdin_at;
 	bool stdin_done;
-	bool stdin_polled;  /* it is in the epoll set */
+	bool stdin_polled;   /* it is in the epoll set */
 	uint8_t *stdin_kept; /* read from stdin_fd, but there was no room in the cell */
 	size_t stdin_kept_len;
 

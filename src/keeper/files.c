@@ -107,7 +107,8 @@ static int put_new(struct files *f, const struct msg_put *m, struct err *e)
 		if (mkdirat(parent, name, m->mode) && errno != EEXIST)
 			return err_sys(e, "create directory '%s'", m->path);
 		if (fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) || !S_ISDIR(status.st_mode))
-			return err_set(e, ERR_INPUT, "'%s' is there and is not a directory", m->path);
+			return err_set(
+				e, ERR_INPUT, "'%s' is there and is not a directory", m->path);
 		baseline_add(&f->baseline, m->path, &status, 0);
 		return 0;
 	}
@@ -127,8 +128,8 @@ static int put_new(struct files *f, const struct msg_put *m, struct err *e)
 			baseline_hash(BASELINE_HASH_INIT, target, m->data_len));
 		return 0;
 	}
-	f->put_fd = openat(parent, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
-		m->mode | 0600);
+	f->put_fd = openat(
+		parent, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, m->mode | 0600);
 	if (f->put_fd < 0)
 		return err_sys(e, "create '%s'", m->path);
 	f->put_path = xstrdup(m->path);
@@ -235,7 +236,8 @@ static int send_contents(int fd, files_send send, void *context, int *ret_errno)
 /* Opens for reading, also what the program left unreadable: it is the keeper's own file. */
 static int open_for_reading(struct files *f, const char *path)
 {
-	int fd = path_open_beneath(f->workspace_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, true);
+	int fd =
+		path_open_beneath(f->workspace_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, true);
 	auto_close int handle = -1;
 	struct stat status;
 	char self[64];

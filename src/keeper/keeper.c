@@ -152,8 +152,9 @@ static int is_at_limit(void *context, const char *path, const struct stat *statu
 static bool file_is_at_limit(struct keeper *k, const char *dir)
 {
 	auto_close int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct walk_options options = { .entries_max = 10000, .depth_max = 32,
-		.on_entry = is_at_limit, .context = k };
+	struct walk_options options = {
+		.entries_max = 10000, .depth_max = 32, .on_entry = is_at_limit, .context = k
+	};
 	bool complete;
 
 	return fd >= 0 && k->file_max && walk(fd, &options, &complete) == 1;

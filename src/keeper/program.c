@@ -158,10 +158,9 @@ void program_reap(struct program *p)
 			return;
 		}
 		p->processes++;
-		p->cpu_us += (uint64_t)used.ru_utime.tv_sec * 1000000 +
-			     (uint64_t)used.ru_utime.tv_usec +
-			     (uint64_t)used.ru_stime.tv_sec * 1000000 +
-			     (uint64_t)used.ru_stime.tv_usec;
+		p->cpu_us +=
+			(uint64_t)used.ru_utime.tv_sec * 1000000 + (uint64_t)used.ru_utime.tv_usec +
+			(uint64_t)used.ru_stime.tv_sec * 1000000 + (uint64_t)used.ru_stime.tv_usec;
 		if ((uint64_t)used.ru_maxrss * 1024 > p->max_rss_bytes)
 			p->max_rss_bytes = (uint64_t)used.ru_maxrss * 1024;
 		if (pid == p->pid) {

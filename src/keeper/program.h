@@ -14,7 +14,7 @@ struct program {
 	bool main_reaped;
 	bool all_reaped;
 	int wait_status;
-	int stdin_fd; /* write end, -1 when closed */
+	int stdin_fd;  /* write end, -1 when closed */
 	int out_fd[2]; /* read ends: stdout, stderr */
 	uint64_t cpu_us;
 	uint64_t max_rss_bytes;

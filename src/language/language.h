@@ -21,14 +21,14 @@ struct strings {
 /* One way to have the language: the first candidate whose programs exist and whose version command
  * ends with 0 is taken. Empty commands fall back on those of the language. */
 struct candidate {
-	char *program;           /* "/usr/bin/python3", "~/.nvm/x/bin/node", or a bare name that is
+	char *program;          /* "/usr/bin/python3", "~/.nvm/x/bin/node", or a bare name that is
 	                          * looked for in the directories that a cell sees */
-	struct strings also;     /* other programs that must exist too: javac beside java */
-	struct strings version;  /* command whose first line of output is the version */
+	struct strings also;    /* other programs that must exist too: javac beside java */
+	struct strings version; /* command whose first line of output is the version */
 	struct strings compile;
 	struct strings run;
 	struct strings last_line;
-	struct strings needs;    /* further host paths that the cell must see, read-only; "~/" and
+	struct strings needs; /* further host paths that the cell must see, read-only; "~/" and
 	                          * wildcards are fine: see language_needs() */
 };
 
@@ -41,7 +41,7 @@ struct compile_limits {
 
 struct language {
 	char *id;
-	char *name;              /* as people write it: "C++" */
+	char *name; /* as people write it: "C++" */
 	struct strings aliases;
 	char *file;              /* what code given as text is called in the workspace */
 	struct strings endings;  /* ".py": how the language of a file is guessed */
@@ -50,17 +50,17 @@ struct language {
 	struct candidate *find;
 	unsigned find_count;
 	struct strings version;
-	struct strings compile;  /* none = nothing to compile */
+	struct strings compile; /* none = nothing to compile */
 	struct compile_limits compile_limits;
 	struct strings run;
 	struct strings last_line; /* runs the code and echoes the value of a last expression */
 	struct strings env;       /* "NAME=value", added to the cell's environment; expanded too */
 	struct strings needs;
-	uint64_t memory_mb;       /* the least that a run needs, where the default is too little */
-	uint64_t processes;       /* likewise */
-	char *driver;             /* name under drivers/ of its warm driver, where there is one */
+	uint64_t memory_mb; /* the least that a run needs, where the default is too little */
+	uint64_t processes; /* likewise */
+	char *driver;       /* name under drivers/ of its warm driver, where there is one */
 	struct strings dependencies; /* command that installs packages; reserved */
-	char *path;               /* the YAML file this came from (not in the file) */
+	char *path;                  /* the YAML file this came from (not in the file) */
 };
 
 struct registry;
@@ -106,13 +106,13 @@ char **language_needs(const struct language *l, const struct candidate *c);
  * with strings_free(). */
 struct expansion {
 	const char *program;
-	const char *file;      /* the entry file, relative to the workspace */
-	const char *out;       /* where a compiler leaves its program */
-	const char *drivers;   /* where drivers/ is inside the cell */
-	const char *workspace; /* the workspace inside the cell */
-	const char *tmp;       /* where it may keep what nobody will look at */
+	const char *file;        /* the entry file, relative to the workspace */
+	const char *out;         /* where a compiler leaves its program */
+	const char *drivers;     /* where drivers/ is inside the cell */
+	const char *workspace;   /* the workspace inside the cell */
+	const char *tmp;         /* where it may keep what nobody will look at */
 	const char *const *args; /* NULL-terminated or NULL */
-	uint64_t memory_mb;    /* the cell's limit, for runtimes that size their heap by it;
+	uint64_t memory_mb;      /* the cell's limit, for runtimes that size their heap by it;
 	                        * 0 = LANGUAGE_MEMORY_MB */
 };
 enum { LANGUAGE_MEMORY_MB = 512 };

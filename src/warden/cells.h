@@ -19,9 +19,9 @@ struct cell {
 	uid_t uid;
 	struct limits limits;
 	bool has_namespaces;
-	uint32_t soft; /* LIMIT_BITs that we must watch ourselves */
-	int64_t look_at_us; /* when to look at its usage next; 0 = never */
-	int64_t kill_at_us; /* it was told to end: when patience is over; 0 = it was not */
+	uint32_t soft;        /* LIMIT_BITs that we must watch ourselves */
+	int64_t look_at_us;   /* when to look at its usage next; 0 = never */
+	int64_t kill_at_us;   /* it was told to end: when patience is over; 0 = it was not */
 	uint64_t cpu_base_us; /* used before the present limits were set */
 	struct usage watched; /* what a soft watch saw */
 };

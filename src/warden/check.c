@@ -115,7 +115,8 @@ static void check_user_namespaces(struct checks *c)
 		f.fix = "sysctl -w user.max_user_namespaces=15000";
 		add(c, f, "user.max_user_namespaces is 0");
 	} else if (geteuid() != 0 &&
-		   fd_read_u64(AT_FDCWD, "/proc/sys/kernel/unprivileged_userns_clone", &value) == 0 &&
+		   fd_read_u64(AT_FDCWD, "/proc/sys/kernel/unprivileged_userns_clone", &value) ==
+			   0 &&
 		   value == 0) {
 		f.state = CHECK_MISSING;
 		f.fix = "sudo sysctl -w kernel.unprivileged_userns_clone=1";
@@ -124,8 +125,9 @@ static void check_user_namespaces(struct checks *c)
 		f.state = CHECK_MISSING;
 		f.fix = "sudo make install && sudo cp " HOTCELL_SHAREDIR "/apparmor/hotcell "
 			"/etc/apparmor.d/ && sudo apparmor_parser -r /etc/apparmor.d/hotcell";
-		add(c, f, "AppArmor keeps ordinary users' programs without a profile from using them "
-			  "(Ubuntu 23.10 and later)");
+		add(c, f,
+			"AppArmor keeps ordinary users' programs without a profile from using them "
+			"(Ubuntu 23.10 and later)");
 	} else if (failed) {
 		f.state = CHECK_MISSING;
 		add(c, f, "making one fails (%s): %s", strerror(failed),
@@ -155,7 +157,8 @@ static void check_cgroups(struct checks *c, const struct cgroup_tree *tree)
 		{ LIMIT_MEMORY_BYTES, "cgroup: memory",
 			"memory is watched from outside every 20 ms instead (soft)" },
 		{ LIMIT_PROCESSES, "cgroup: pids", "RLIMIT_NPROC holds instead" },
-		{ LIMIT_CPU_MS, "cgroup: cpu time", "processor time is watched from outside (soft)" },
+		{ LIMIT_CPU_MS, "cgroup: cpu time",
+			"processor time is watched from outside (soft)" },
 		{ LIMIT_CPUS_MILLI, "cgroup: cpus", "--cpus is refused" },
 	};
 	const char *fix = cgroup_fix();
@@ -173,7 +176,8 @@ static void check_cgroups(struct checks *c, const struct cgroup_tree *tree)
 			add(c, f, "version %d, writable", tree->version);
 		else
 			add(c, f, "%s; %s",
-				tree->why_not[0] ? tree->why_not : "this controller is not to be had",
+				tree->why_not[0] ? tree->why_not :
+						   "this controller is not to be had",
 				wanted[i].without);
 	}
 }
@@ -201,7 +205,8 @@ static void check_uids(struct checks *c, const struct uids *uids)
 {
 	if (uids->count)
 		add(c, (struct finding){ "user ids", CHECK_FINE, WELCOME, NULL },
-			"each cell has a host user id of its own, from %u up", (unsigned)uids->base);
+			"each cell has a host user id of its own, from %u up",
+			(unsigned)uids->base);
 	else
 		add(c, (struct finding){ "user ids", CHECK_WEAK, WELCOME, "run hotcell as root" },
 			"cells share the host user id %u (keyrings and limits by user are shared)",

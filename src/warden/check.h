@@ -13,8 +13,7 @@ struct checks {
 	size_t count;
 };
 
-void checks_gather(
-	struct checks *c, const struct cgroup_tree *tree, const struct uids *uids);
+void checks_gather(struct checks *c, const struct cgroup_tree *tree, const struct uids *uids);
 void checks_free(struct checks *c);
 
 #endif

@@ -133,8 +133,8 @@ static int judge_limits(
 		if (p->explicit_limits & made->not_enforced & LIMIT_BIT(i))
 			return err_set(e, ERR_UNAVAILABLE,
 				"the %s limit cannot be held here in %s isolation%s%s",
-				limit_table[i].name, isolation->name, w->tree.why_not[0] ? ": " : "",
-				w->tree.why_not);
+				limit_table[i].name, isolation->name,
+				w->tree.why_not[0] ? ": " : "", w->tree.why_not);
 	if (p->explicit_network && made->network_not_enforced)
 		return err_set(e, ERR_UNAVAILABLE,
 			"%s isolation cannot keep a program from the network", isolation->name);
@@ -194,8 +194,8 @@ static void release(struct warden *w, struct cell *cell)
 	free(cell);
 }
 
-static int build(struct warden *w, struct pending *p, struct cell *cell, struct msg_made *m,
-	struct err *e)
+static int build(
+	struct warden *w, struct pending *p, struct cell *cell, struct msg_made *m, struct err *e)
 {
 	struct isolation_made made = { .pid_fd = -1 };
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = cell };
@@ -245,7 +245,8 @@ void make_next(struct warden *w)
 
 /* ---- clearing ---- */
 
-static void describe_end(struct cell *cell, const siginfo_t *info, struct msg_gone *m, struct err *e)
+static void describe_end(
+	struct cell *cell, const siginfo_t *info, struct msg_gone *m, struct err *e)
 {
 	if (read(cell->report_fd, e, sizeof(*e)) == (ssize_t)sizeof(*e)) {
 		e->text[sizeof(e->text) - 1] = '\0';

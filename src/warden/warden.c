@@ -67,7 +67,8 @@ static void answer_allow(struct warden *w, struct frame_in *in)
 	if (!get_path(in, &m) || w->sealed)
 		w->engine_gone = true; /* not an engine of ours */
 	else if (w->unusable.kind == ERR_NONE &&
-		 w->options->isolation->allow(w->state, m.path, &e) && w->refused_count < REFUSED_MAX)
+		 w->options->isolation->allow(w->state, m.path, &e) &&
+		 w->refused_count < REFUSED_MAX)
 		w->refused[w->refused_count++] =
 			(struct refusal){ .path = xstrdup(m.path), .why = xstrdup(e.text) };
 }
@@ -237,8 +238,8 @@ static void on_engine(struct warden *w)
 		struct frame_in in;
 		uint8_t type;
 		int fd;
-		int got = frame_recv(
-			w->options->socket_fd, in_buffer, MSG_DONTWAIT, &type, &in, &fd);
+		int got =
+			frame_recv(w->options->socket_fd, in_buffer, MSG_DONTWAIT, &type, &in, &fd);
 
 		if (got == 1) {
 			answer(w, type, &in, fd);

@@ -11,7 +11,7 @@ struct warden_options {
 	int socket_fd; /* to the engine; when it hangs up, all cells are killed and we end */
 	const char *drivers;
 	bool host_network;
-	bool once; /* one cell is all that will be asked for: nothing is made ahead */
+	bool once;  /* one cell is all that will be asked for: nothing is made ahead */
 	bool check; /* gather what `hotcell doctor` wants to know, while the machine is in view */
 };
 

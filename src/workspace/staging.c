@@ -129,7 +129,9 @@ static int add_entry(void *context, const char *below, const struct stat *status
 static int add_directory(
 	struct staging *s, int fd, const char *host_path, const char *path, struct err *e)
 {
-	struct adding a = { .staging = s, .host_fd = fd, .host_top = host_path, .top = path, .e = e };
+	struct adding a = {
+		.staging = s, .host_fd = fd, .host_top = host_path, .top = path, .e = e
+	};
 	struct walk_options options = {
 		.entries_max = STAGING_ITEMS_MAX + 1,
 		.depth_max = PATH_MAX_DEPTH,

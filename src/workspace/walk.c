@@ -163,7 +163,8 @@ static bool empty(int top_fd, int dir_fd, unsigned depth, unsigned *counter)
 			continue;
 		}
 		open_up(dir_fd, entry->d_name);
-		sub = openat(dir_fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		sub = openat(
+			dir_fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (sub < 0)
 			continue;
 		if (depth == REMOVE_DEPTH) {

@@ -73,7 +73,8 @@ static void start_network_maker(struct container *c)
 	pid_t pid = isolation_clone(CLONE_FILES, -1, &pid_fd);
 
 	if (pid == 0) {
-		int fd = unshare(CLONE_NEWNET) ? 0 : open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+		int fd =
+			unshare(CLONE_NEWNET) ? 0 : open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 
 		_exit(fd > 0 && fd < 256 ? fd : 0);
 	}
@@ -244,7 +245,8 @@ static int make(
 		.landlock_abi = c->landlock_abi,
 		.mask_exists = c->mask_exists,
 	};
-	unsigned long long flags = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
+	unsigned long long flags =
+		CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWIPC | CLONE_NEWUTS;
 	unsigned long long network_flag;
 	int mapped[2];
 	int into;
@@ -265,7 +267,9 @@ static int make(
 	failed = ret->pid < 0 ? err_sys(e, "clone3") : 0;
 	if (!failed)
 		failed = write_map(ret->pid, "uid_map", spec->uid, e) ||
-			 write_map(ret->pid, "gid_map", spec->gid, e) ? -1 : 0;
+					 write_map(ret->pid, "gid_map", spec->gid, e) ?
+				 -1 :
+				 0;
 	/* A child that gets no byte here sees the end of the pipe, and ends. */
 	if (!failed && fd_write_all(mapped[1], "m", 1))
 		failed = err_sys(e, "tell the child");
@@ -304,9 +308,9 @@ static void close_container(void *state)
 const struct isolation isolation_container = {
 	.name = "container",
 	.kind = ISOLATION_CONTAINER,
-	.holds = LIMIT_BIT(LIMIT_WALL_MS) | LIMIT_BIT(LIMIT_PROCESSES) | LIMIT_BIT(LIMIT_DISK_BYTES) |
-		 LIMIT_BIT(LIMIT_FILE_BYTES) | LIMIT_BIT(LIMIT_OPEN_FILES) |
-		 LIMIT_BIT(LIMIT_OUTPUT_BYTES),
+	.holds = LIMIT_BIT(LIMIT_WALL_MS) | LIMIT_BIT(LIMIT_PROCESSES) |
+		 LIMIT_BIT(LIMIT_DISK_BYTES) | LIMIT_BIT(LIMIT_FILE_BYTES) |
+		 LIMIT_BIT(LIMIT_OPEN_FILES) | LIMIT_BIT(LIMIT_OUTPUT_BYTES),
 	.holds_network = true,
 	.prepare = prepare,
 	.allow = allow,

@@ -129,8 +129,8 @@ static int mask(const char *path, struct err *e)
 	int len = snprintf(target, sizeof(target), CELL_ROOT "%s", path);
 	bool is_dir = target[len - 1] == '/';
 
-	if (mount(is_dir ? CELL_ROOT "/.masked/dir" : CELL_ROOT "/.masked/file", target, NULL, MS_BIND,
-		    NULL))
+	if (mount(is_dir ? CELL_ROOT "/.masked/dir" : CELL_ROOT "/.masked/file", target, NULL,
+		    MS_BIND, NULL))
 		return err_sys(e, "mask '%s'", path);
 	return 0;
 }
@@ -299,12 +299,15 @@ static const struct step {
 		"only control socket, lifeline and report stay; while the template is in view" },
 	{ "session", step_session, "no terminal and no keyring of ours" },
 	{ "root", step_root, "a copy of the template and what the language needs besides" },
-	{ "proc", step_proc, "shows the cell's processes only; what tells of the machine is masked" },
-	{ "id map", step_wait_for_map, "the warden wrote it meanwhile; ids mean something from here" },
+	{ "proc", step_proc,
+		"shows the cell's processes only; what tells of the machine is masked" },
+	{ "id map", step_wait_for_map,
+		"the warden wrote it meanwhile; ids mean something from here" },
 	{ "dumpable", step_dumpable,
 		"nobody may look into this process; not before the warden wrote the map, which it could "
 		"not open then" },
-	{ "credentials", step_credentials, "groups before user: without the user we may not change them" },
+	{ "credentials", step_credentials,
+		"groups before user: without the user we may not change them" },
 	{ "disk", step_disk, "as the cell's user, who is to own it; while we may still mount" },
 	{ "pivot", step_pivot, "the last mount of all: the warden's root is gone" },
 	{ "hostname", step_hostname, "while we have capabilities in our namespaces" },
@@ -312,8 +315,10 @@ static const struct step {
 	{ "capabilities", step_capabilities, "all of them, from every set" },
 	{ "prove", step_prove, "try to get root, capabilities and mounts back; expect to fail" },
 	{ "death", step_death, "after the ids: changing them clears it" },
-	{ "core", step_core, "a crash must not call the machine's crash handler; the filter keeps it so" },
-	{ "landlock", step_landlock, "needs no_new_privs; writes only beneath the cell's own disk" },
+	{ "core", step_core,
+		"a crash must not call the machine's crash handler; the filter keeps it so" },
+	{ "landlock", step_landlock,
+		"needs no_new_privs; writes only beneath the cell's own disk" },
 	{ "seccomp", step_seccomp, "last: everything above needs calls that it denies" },
 };
 

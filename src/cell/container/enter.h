@@ -15,7 +15,7 @@ struct entry {
 	const struct sock_fprog *filter;
 	int landlock_abi;
 	const bool *mask_exists; /* by the order of enter_masks() */
-	int mapped_fd; /* read end: a byte comes once the id map is written */
+	int mapped_fd;           /* read end: a byte comes once the id map is written */
 	int tasks[CONTROLLER_COUNT];
 	int tasks_count;
 };

@@ -8,15 +8,15 @@
 #include <sys/syscall.h>
 
 /* Debian 12's headers are older than the kernels it may run on: the ABI, written out. */
-#define FS_EXECUTE    (1ULL << 0)
-#define FS_WRITE_FILE (1ULL << 1)
-#define FS_READ_FILE  (1ULL << 2)
-#define FS_READ_DIR   (1ULL << 3)
-#define FS_ABI1       ((1ULL << 13) - 1)
-#define FS_REFER      (1ULL << 13) /* ABI 2 */
-#define FS_TRUNCATE   (1ULL << 14) /* ABI 3 */
-#define FS_IOCTL_DEV  (1ULL << 15) /* ABI 5 */
-#define SCOPE_ABSTRACT_UNIX (1ULL << 0) /* ABI 6 */
+#define FS_EXECUTE          (1ULL << 0)
+#define FS_WRITE_FILE       (1ULL << 1)
+#define FS_READ_FILE        (1ULL << 2)
+#define FS_READ_DIR         (1ULL << 3)
+#define FS_ABI1             ((1ULL << 13) - 1)
+#define FS_REFER            (1ULL << 13) /* ABI 2 */
+#define FS_TRUNCATE         (1ULL << 14) /* ABI 3 */
+#define FS_IOCTL_DEV        (1ULL << 15) /* ABI 5 */
+#define SCOPE_ABSTRACT_UNIX (1ULL << 0)  /* ABI 6 */
 #define SCOPE_SIGNAL        (1ULL << 1)
 
 enum { RULE_PATH_BENEATH = 1, CREATE_VERSION = 1 };

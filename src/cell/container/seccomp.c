@@ -30,8 +30,8 @@
 
 #define X32_BIT 0x40000000U
 #define LOAD(what)                                                                                 \
-	(struct sock_filter) BPF_STMT(                                                             \
-		BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, what))
+	(struct sock_filter)                                                                       \
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, what))
 #define RETURN(action) (struct sock_filter) BPF_STMT(BPF_RET | BPF_K, action)
 #define JUMP(how, value, yes, no)                                                                  \
 	(struct sock_filter) BPF_JUMP(BPF_JMP | (how) | BPF_K, value, yes, no)

@@ -106,7 +106,8 @@ static int make_parents(const char *path, struct err *e)
 {
 	auto_close int root = open(CELL_ROOT, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-	return root < 0 ? err_sys(e, "open the template") : path_make_parents(root, path + 1, 0755, e);
+	return root < 0 ? err_sys(e, "open the template") :
+			  path_make_parents(root, path + 1, 0755, e);
 }
 
 static int write_file(const char *path, const char *data, size_t len, struct err *e)
@@ -204,7 +205,8 @@ static int make_row(
 	case LINK:
 		return symlink(row->text, target) ? err_sys(e, "link '%s'", target) : 0;
 	case DIR_:
-		return mkdir(target, 0755) && errno != EEXIST ? err_sys(e, "mkdir '%s'", target) : 0;
+		return mkdir(target, 0755) && errno != EEXIST ? err_sys(e, "mkdir '%s'", target) :
+								0;
 	}
 	return 0;
 }
@@ -325,7 +327,8 @@ int template_allow(struct template *t, const char *path, struct err *e)
 		return 0;
 	if (is_covered(path))
 		return err_set(e, ERR_INPUT,
-			"'%s' cannot be shown in a cell, which has a directory of its own there", path);
+			"'%s' cannot be shown in a cell, which has a directory of its own there",
+			path);
 	if (t->needs_count == TEMPLATE_NEEDS_MAX)
 		return err_set(e, ERR_LIMIT, "more than %d needed directories", TEMPLATE_NEEDS_MAX);
 	fd = path_open_in_root(t->host_fd, path, O_PATH);

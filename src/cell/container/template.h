@@ -14,12 +14,13 @@
 
 #include <stdbool.h>
 
-#define CELL_ROOT "/cell"
+#define CELL_ROOT    "/cell"
 #define CELL_DRIVERS "/opt/hotcell/drivers" /* as seen inside a cell */
 
 enum { TEMPLATE_NEEDS_MAX = 64 };
 
-struct template {
+struct template
+{
 	int host_fd; /* the machine's root, -1 once sealed */
 	unsigned needs_count;
 	char *needs[TEMPLATE_NEEDS_MAX]; /* absolute; /needs/<index> shows it */

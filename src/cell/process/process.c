@@ -309,8 +309,8 @@ static void close_process(void *state)
 const struct isolation isolation_process = {
 	.name = "process",
 	.kind = ISOLATION_PROCESS,
-	.holds = LIMIT_BIT(LIMIT_WALL_MS) | LIMIT_BIT(LIMIT_FILE_BYTES) | LIMIT_BIT(LIMIT_OPEN_FILES) |
-		 LIMIT_BIT(LIMIT_OUTPUT_BYTES),
+	.holds = LIMIT_BIT(LIMIT_WALL_MS) | LIMIT_BIT(LIMIT_FILE_BYTES) |
+		 LIMIT_BIT(LIMIT_OPEN_FILES) | LIMIT_BIT(LIMIT_OUTPUT_BYTES),
 	.prepare = prepare,
 	.allow = allow,
 	.find_need = find_need,
