@@ -53,7 +53,8 @@ test-guest: test-deps build ## on another kernel, with cgroup version 2 or none,
 	@tools/guest
 test-nested: test-deps build ## inside docker and podman containers
 	@tools/nested
-lint: deps build ## layers, clang-tidy, cppcheck
+lint: build ## layers, clang-tidy, cppcheck, formatting, shell scripts
+	$(call install_missing,$(PACKAGES_LINT))
 	@tools/lint $(BUILD)
 
 .PHONY: bench fuzz

@@ -155,7 +155,7 @@ static uint64_t segment_bytes(int proc_fd, pid_t pid)
 	fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
 	file = fd < 0 ? NULL : fdopen(fd, "r");
 	if (file)
-		fd = -1; /* the stream owns it now */
+		take_fd(&fd); /* the stream owns it now */
 	while (file && fgets(line, sizeof(line), file)) {
 		unsigned long long resident;
 

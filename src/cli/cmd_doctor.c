@@ -141,10 +141,11 @@ int cmd_doctor(int argc, char **argv)
 	try_cell(h, &d);
 	hotcell_close(h);
 	if (d.json)
-		json_print(json_pack("{s:b, s:o}", "whole", d.whole, "checks", d.rows));
+		json_print(json_pack("{s:b, s:O}", "whole", d.whole, "checks", d.rows));
 	else
 		puts(d.whole ? "\nContainer isolation is whole." :
 			       "\nContainer isolation is NOT whole: see above.");
+	json_decref(d.rows);
 	if (stdout_finish())
 		return EXIT_HOTCELL;
 	return d.whole ? 0 : 1;

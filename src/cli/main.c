@@ -80,11 +80,11 @@ int main(int argc, char **argv)
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 ||
 		strcmp(argv[1], "help") == 0) {
 		print_help(stdout);
-		return 0;
+		return stdout_finish() ? EXIT_HOTCELL : 0;
 	}
 	if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
 		printf("hotcell %s\n", hotcell_version());
-		return 0;
+		return stdout_finish() ? EXIT_HOTCELL : 0;
 	}
 	for (int i = 0; i < COMMANDS; i++)
 		if (strcmp(argv[1], commands[i].name) == 0)

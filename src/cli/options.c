@@ -191,6 +191,23 @@ static void check_complete(struct argp_state *state, const struct run_options *o
 		argp_error(state, "-c needs -l LANG");
 }
 
+static void set_code_file(struct argp_state *state, struct run_options *o, const char *value)
+{
+	if (o->code_file)
+		argp_error(state,
+			"more than one FILE: '%s' and '%s' (more files: -f; arguments for the program: "
+			"--arg)",
+			o->code_file, value);
+	o->code_file = value;
+}
+
+static void add_env(struct argp_state *state, struct run_options *o, const char *value)
+{
+	if (!strchr(value, '=') || value[0] == '=')
+		argp_error(state, "env = '%s': want NAME=VALUE", value);
+	add_string(state, o->env, &o->env_count, value);
+}
+
 static error_t on_option(int key, char *value, struct argp_state *state)
 {
 	struct run_options *o = state->input;
@@ -225,9 +242,7 @@ static error_t on_option(int key, char *value, struct argp_state *state)
 		set_max_output(state, o, value);
 		return 0;
 	case KEY_ENV:
-		if (!strchr(value, '=') || value[0] == '=')
-			argp_error(state, "env = '%s': want NAME=VALUE", value);
-		add_string(state, o->env, &o->env_count, value);
+		add_env(state, o, value);
 		return 0;
 	case KEY_ARG:
 		add_string(state, o->args, &o->args_count, value);
@@ -251,12 +266,7 @@ static error_t on_option(int key, char *value, struct argp_state *state)
 		add_string(state, o->dirs, &o->dirs_count, value);
 		return 0;
 	case ARGP_KEY_ARG:
-		if (o->code_file)
-			argp_error(state,
-				"more than one FILE: '%s' and '%s' (more files: -f; arguments "
-				"for the program: --arg)",
-				o->code_file, value);
-		o->code_file = value;
+		set_code_file(state, o, value);
 		return 0;
 	case ARGP_KEY_END:
 		check_complete(state, o);

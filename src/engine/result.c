@@ -168,7 +168,8 @@ void result_complete(struct hotcell_work *work)
 	if (r->reason == HOTCELL_TIMEOUT)
 		r->exit_code = -1;
 	r->duration_us = work->exited.wall_us;
-	r->usage.cpu_us = u->cpu_us ? u->cpu_us - work->cpu_before_us : work->exited.cpu_us;
+	r->usage.cpu_us = u->cpu_us > work->cpu_before_us ? u->cpu_us - work->cpu_before_us :
+							    work->exited.cpu_us;
 	/* A watch from outside may have missed the peak that the kernel saw. */
 	r->usage.peak_memory_bytes = u->peak_memory_bytes;
 	if ((work->cell->facts.soft & LIMIT_BIT(LIMIT_MEMORY_BYTES) || !u->peak_memory_bytes) &&

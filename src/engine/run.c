@@ -208,6 +208,20 @@ static void on_garbage(struct hotcell_work *work)
 	finish(work);
 }
 
+static void on_listed(struct hotcell_work *work, const struct msg_listed *m)
+{
+	work->result->files_incomplete = m->incomplete;
+	work->have_list = true;
+	step_if_settled(work);
+}
+
+static void on_got(struct hotcell_work *work, const struct msg_got *m)
+{
+	collect_got(work, m->error);
+	if (!collect_next(work))
+		finish(work);
+}
+
 void run_on_frame(struct hotcell_work *work, uint8_t type, struct frame_in *in)
 {
 	union {
@@ -219,29 +233,42 @@ void run_on_frame(struct hotcell_work *work, uint8_t type, struct frame_in *in)
 		struct msg_got got;
 	} m;
 	bool running = work->step == WORK_COMPILING || work->step == WORK_RUNNING;
+	bool settling = work->step == WORK_SETTLING;
+	bool getting = work->step == WORK_GETTING;
+	bool good = false;
 
-	if (type == CELL_OUTPUT && running && get_output(in, &m.output)) {
-		collect_output(work, &m.output);
-	} else if (type == CELL_EXITED && get_exited(in, &m.exited)) {
-		on_exited(work, &m.exited);
-	} else if (type == CELL_FILE && work->step == WORK_SETTLING && get_file(in, &m.file) &&
-		   collect_file(work, &m.file) == 0) {
-		return;
-	} else if (type == CELL_LISTED && work->step == WORK_SETTLING &&
-		   get_listed(in, &m.listed)) {
-		work->result->files_incomplete = m.listed.incomplete;
-		work->have_list = true;
-		step_if_settled(work);
-	} else if (type == CELL_DATA && work->step == WORK_GETTING && get_data(in, &m.data) &&
-		   collect_data(work, &m.data) == 0) {
-		return;
-	} else if (type == CELL_GOT && work->step == WORK_GETTING && get_got(in, &m.got)) {
-		collect_got(work, m.got.error);
-		if (!collect_next(work))
-			finish(work);
-	} else {
-		on_garbage(work);
+	switch (type) {
+	case CELL_OUTPUT:
+		good = running && get_output(in, &m.output);
+		if (good)
+			collect_output(work, &m.output);
+		break;
+	case CELL_EXITED:
+		good = get_exited(in, &m.exited);
+		if (good)
+			on_exited(work, &m.exited);
+		break;
+	case CELL_FILE:
+		good = settling && get_file(in, &m.file) && collect_file(work, &m.file) == 0;
+		break;
+	case CELL_LISTED:
+		good = settling && get_listed(in, &m.listed);
+		if (good)
+			on_listed(work, &m.listed);
+		break;
+	case CELL_DATA:
+		good = getting && get_data(in, &m.data) && collect_data(work, &m.data) == 0;
+		break;
+	case CELL_GOT:
+		good = getting && get_got(in, &m.got);
+		if (good)
+			on_got(work, &m.got);
+		break;
+	default:
+		break;
 	}
+	if (!good)
+		on_garbage(work);
 }
 
 void run_on_usage(struct hotcell_work *work, const struct usage *usage)

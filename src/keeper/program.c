@@ -119,7 +119,7 @@ int program_start(
 	}
 	pid = vfork();
 	if (pid == 0) {
-		child_errno = become(&pipes, exec, workspace);
+		child_errno = become(&pipes, exec, workspace); // NOLINT(clang-analyzer-unix.Vfork)
 		_exit(127);
 	}
 	if (pid < 0 || child_errno) {

@@ -9,7 +9,7 @@ static bool is_key(const char *at, const char *end, const char *key)
 {
 	size_t len = strlen(key);
 
-	if ((size_t)(end - at) < len || memcmp(at, key, len))
+	if ((size_t)(end - at) < len || memcmp(at, key, len) != 0)
 		return false;
 	at += len;
 	while (at < end && (*at == '"' || *at == '\'' || *at == ' '))

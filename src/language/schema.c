@@ -14,9 +14,11 @@
 #define MAYBE_TEXT(key, type, member)                                                              \
 	CYAML_FIELD_STRING_PTR(                                                                    \
 		key, CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, type, member, 1, SCHEMA_MAX_TEXT)
+/* offsetof() takes no parentheses. NOLINTBEGIN(bugprone-macro-parentheses) */
 #define LIST(key, type, member)                                                                    \
 	CYAML_FIELD_SEQUENCE_COUNT(key, CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, type, member.at, \
 		member.count, &entry_schema, 0, SCHEMA_MAX_ENTRIES)
+/* NOLINTEND(bugprone-macro-parentheses) */
 #define NUMBER(key, type, member) CYAML_FIELD_UINT(key, CYAML_FLAG_OPTIONAL, type, member)
 
 static const cyaml_schema_value_t entry_schema = {

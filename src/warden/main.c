@@ -42,6 +42,10 @@ static int explain(void)
 		printf("  %-24s %-6s  %-34s  %s\n", row->call, seccomp_action_name(row->action),
 			condition, row->why);
 	}
+	if (fflush(stdout) || ferror(stdout)) {
+		fputs("hotcell-warden: cannot write to standard output\n", stderr);
+		return 125;
+	}
 	return 0;
 }
 

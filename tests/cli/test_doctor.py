@@ -36,9 +36,15 @@ def test_it_exits_with_0_only_if_container_isolation_is_whole(anyone):
 
 
 def test_what_is_not_fine_comes_with_the_command_that_fixes_it(anyone):
+    """Controllers are all had in the same way, which is told once."""
     _, _, rows = checks(anyone)
+    told = set()
     for row in rows.values():
-        assert (row["fix"] == "") == (row["state"] == "fine"), row
+        topic = row["name"].split(":")[0]
+        assert row["fix"] == "" or row["state"] != "fine", row
+        assert row["state"] == "fine" or row["fix"] or topic in told, row
+        if row["fix"]:
+            told.add(topic)
 
 
 def test_it_tries_a_real_cell(anyone):
@@ -78,7 +84,7 @@ def test_without_a_writable_cgroup_the_memory_limit_is_weak_and_so_container_iso
     result, object, rows = checks(nobody)
     assert rows["cgroup: memory"]["state"] == "weak"
     assert "soft" in rows["cgroup: memory"]["detail"]
-    assert "Delegate=yes" in rows["cgroup: memory"]["fix"]
+    assert rows["cgroup: memory"]["fix"]
     assert rows["cgroup: cpus"]["state"] == "weak"
     assert object["whole"] is False
     assert result.code == 1

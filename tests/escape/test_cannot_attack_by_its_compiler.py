@@ -2,8 +2,6 @@
 ends."""
 import re
 
-import pytest
-
 
 def test_the_compiler_reads_nothing_of_the_hosts(attack, host_secret):
     path, text = host_secret
@@ -25,11 +23,9 @@ int main(void) { return puts(mine) < 0; }""", language="c")
     assert "cell:x:1000" in result.stdout, result
 
 
-@pytest.mark.every_isolation
 def test_a_compiler_that_does_not_end_is_ended(attack):
-    """The compiler's own time is a minute: that of its processor is given here."""
-    result = attack('#include "/dev/zero"\nint main(void) { return 0; }', language="c", timeout="2s",
-                    file_size="1M")
+    """It reads zeros until it has all the memory that compilers get."""
+    result = attack('#include "/dev/zero"\nint main(void) { return 0; }', language="c")
     assert result.reason in ("timeout", "cpu_limit", "memory_limit", "exited", "signaled"), result
     assert result.stdout == "" and result.compile["exit_code"] != 0
 

@@ -72,7 +72,8 @@ import signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 with open("f", "wb") as f:
     tell([attempt(f.truncate, 1 << 40), attempt(f.truncate, 3 << 20),
-          attempt(os.posix_fallocate, f.fileno(), 0, 3 << 20), attempt(f.truncate, 1 << 20)])""", file_size="2M").said
+          attempt(os.posix_fallocate, f.fileno(), 0, 3 << 20),
+          attempt(f.truncate, 1 << 20)])""", file_size="2M").said
     assert said == ["EFBIG", "EFBIG", "EFBIG", 1 << 20]
 
 

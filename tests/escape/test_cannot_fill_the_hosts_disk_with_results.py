@@ -3,15 +3,15 @@ import subprocess
 
 WAYS = {
     "holes": r"""
-for i in range(20):
+for i in range(10):
     with open(f"f{i}", "wb") as f:
-        f.truncate(20 << 20)
-        f.seek(10 << 20)
+        f.truncate(10 << 20)
+        f.seek(5 << 20)
         f.write(b"here")""",
     "one file by many names": r"""
 with open("f", "wb") as f:
     f.write(os.urandom(6 << 20))
-for i in range(50):
+for i in range(10):
     os.link("f", f"link{i}")""",
 }
 

@@ -6,7 +6,7 @@ import signal
 import harness
 import pytest
 
-FLOOD = ("run", "-l", "sh", "-c", "echo ready; exec yes")
+FLOOD = ("run", "-l", "sh", "-c", "echo ready; exec yes \"$1\"")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -24,6 +24,7 @@ def test_the_end_of_the_time_ends_it(hotcell, isolation):
     word = harness.token()
     process = hotcell.start(*FLOOD, "--arg", word, "--isolation", isolation, "--timeout", "1s")
     assert process.stdout.readline() == b"ready\n"
+    harness.wait_until(lambda: blocked_in_write(process.pid), "the pipe is full")
     harness.wait_until(lambda: not harness.pids_with("yes\0" + word), "the program is ended")
     process.stdout.read()
     assert process.wait(harness.PATIENCE_S) == 124

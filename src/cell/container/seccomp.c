@@ -81,7 +81,7 @@ static void emit(struct builder *b, struct sock_filter instruction)
 static void emit_masked(struct builder *b, unsigned argument, uint32_t mask)
 {
 	emit(b, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-			(uint32_t)(offsetof(struct seccomp_data, args) + 8 * argument)));
+			(uint32_t)(offsetof(struct seccomp_data, args) + 8UL * argument)));
 	if (mask != 0xffffffff)
 		emit(b, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, mask));
 }

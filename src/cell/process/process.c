@@ -43,7 +43,7 @@ struct process {
 
 static void remove_dir(const char *path)
 {
-	auto_close int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	auto_close int fd = path ? open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
 
 	if (fd < 0)
 		return;
@@ -196,15 +196,22 @@ static _Noreturn void child(struct process *p, const struct cell_spec *spec, con
 	_exit(0);
 }
 
-static int remember(struct process *p, pid_t pid, char *dir)
+static bool has_room(const struct process *p)
+{
+	for (size_t i = 0; i < CELLS_MAX; i++)
+		if (!p->cells[i].dir)
+			return true;
+	return false;
+}
+
+static void remember(struct process *p, pid_t pid, char *dir)
 {
 	for (size_t i = 0; i < CELLS_MAX; i++)
 		if (!p->cells[i].dir) {
 			p->cells[i].pid = pid;
 			p->cells[i].dir = dir;
-			return 0;
+			return;
 		}
-	return -1;
 }
 
 static int make(
@@ -217,6 +224,8 @@ static int make(
 	int tasks_count;
 	static char workspace[PATH_MAX_BYTES];
 
+	if (!has_room(p))
+		return err_set(e, ERR_LIMIT, "more than %d process cells", CELLS_MAX);
 	if (make_dir(p, spec, &dir, e))
 		return -1;
 	tasks_count = cgroup_entrances(spec->cgroup, &into, tasks);
@@ -225,12 +234,13 @@ static int make(
 		child(p, spec, dir, tasks, tasks_count);
 	for (int i = 0; i < tasks_count; i++)
 		close(tasks[i]);
-	if (ret->pid < 0 || remember(p, ret->pid, dir)) {
+	if (ret->pid < 0) {
 		err_sys(e, "clone3");
 		remove_dir(dir);
 		free(dir);
 		return -1;
 	}
+	remember(p, ret->pid, dir);
 	snprintf(workspace, sizeof(workspace), "%s/workspace", dir);
 	ret->workspace = workspace;
 	return 0;
