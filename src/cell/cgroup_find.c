@@ -260,6 +260,12 @@ static bool try_dir(const char *path, int *ret_fd, char *why_not, size_t size)
 	return true;
 }
 
+static bool in_container(void)
+{
+	return access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0 ||
+	       getenv("KUBERNETES_SERVICE_HOST");
+}
+
 int cgroup2_usable_dir(const struct cgroup_facts *f, bool *ret_has_cpu, char *why_not, size_t size)
 {
 	auto_free char *mount = NULL;
@@ -283,7 +289,9 @@ int cgroup2_usable_dir(const struct cgroup_facts *f, bool *ret_has_cpu, char *wh
 			return fd;
 		}
 		slash = strrchr(path, '/');
-		if (!slash || strlen(path) <= strlen(mount))
+		/* On a machine the groups above may be ours; a container's limits hold only for what
+		 * stays below its own. */
+		if (!slash || strlen(path) <= strlen(mount) || in_container())
 			break;
 		*slash = '\0';
 	}

@@ -138,8 +138,10 @@ static void check_user_namespaces(struct checks *c)
 	}
 }
 
-static const char *cgroup_fix(void)
+static const char *cgroup_fix(const struct cgroup_tree *tree)
 {
+	if (strstr(tree->why_not, "other processes"))
+		return "move them first, as docs/CONTAINERS.md says";
 	if (in_container())
 		return geteuid() == 0 ? "start the container with: --cap-add SYS_ADMIN" :
 					"run hotcell as the container's root user";
@@ -161,7 +163,7 @@ static void check_cgroups(struct checks *c, const struct cgroup_tree *tree)
 			"processor time is watched from outside (soft)" },
 		{ LIMIT_CPUS_MILLI, "cgroup: cpus", "--cpus is refused" },
 	};
-	const char *fix = cgroup_fix();
+	const char *fix = cgroup_fix(tree);
 	uint32_t holds = cgroup_tree_holds(tree);
 
 	for (size_t i = 0; i < COUNT(wanted); i++) {

@@ -53,6 +53,8 @@ struct warden {
 /* Sends w->out to the engine. */
 void warden_tell(struct warden *w);
 
+/* Most of what fails for want of rights doctor knows about. */
+void make_point_to_doctor(struct err *e);
 /* Takes over control_fd. Checks the request and queues it, or answers that it cannot be. */
 void make_ask(struct warden *w, const struct msg_make *m, int control_fd);
 /* One that was asked for and is not begun yet, or NULL. */

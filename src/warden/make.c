@@ -245,18 +245,21 @@ void make_next(struct warden *w)
 
 /* ---- clearing ---- */
 
+void make_point_to_doctor(struct err *e)
+{
+	size_t used = strlen(e->text);
+
+	if ((e->sys_errno == EPERM || e->sys_errno == EACCES) && !strstr(e->text, "hotcell doctor"))
+		snprintf(e->text + used, sizeof(e->text) - used,
+			"; 'hotcell doctor' says what is missing here");
+}
+
 static void describe_end(
 	struct cell *cell, const siginfo_t *info, struct msg_gone *m, struct err *e)
 {
 	if (read(cell->report_fd, e, sizeof(*e)) == (ssize_t)sizeof(*e)) {
 		e->text[sizeof(e->text) - 1] = '\0';
-		/* Most of what fails here fails for want of rights, which doctor knows about. */
-		if (e->sys_errno == EPERM || e->sys_errno == EACCES) {
-			size_t used = strlen(e->text);
-
-			snprintf(e->text + used, sizeof(e->text) - used,
-				"; 'hotcell doctor' says what is missing here");
-		}
+		make_point_to_doctor(e);
 		m->failed = 1;
 		m->err_kind = (uint8_t)e->kind;
 		m->text = e->text;

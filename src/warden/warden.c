@@ -345,8 +345,10 @@ static int prepare(struct warden *w)
 		.memory_is_soft = !(cgroup_tree_holds(&w->tree) & LIMIT_BIT(LIMIT_MEMORY_BYTES)),
 		.inside = keeper_inside,
 	};
-	if (o->isolation->prepare(&options, &w->state, &w->unusable))
+	if (o->isolation->prepare(&options, &w->state, &w->unusable)) {
 		err_wrap(&w->unusable, "%s isolation", o->isolation->name);
+		make_point_to_doctor(&w->unusable);
+	}
 	uids_check_again(&w->uids);
 	return 0;
 }

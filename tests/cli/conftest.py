@@ -1,4 +1,5 @@
 """Fixtures of the command line's tests. `hotcell` is the one that nearly all of them use."""
+import os
 import shutil
 import sys
 
@@ -20,9 +21,10 @@ def pytest_collection_modifyitems(config, items):
     if harness.IS_ROOT:
         return
     left_out = [item for item in items if item.get_closest_marker("needs_root")]
-    for item in left_out:
-        why = item.get_closest_marker("needs_root").args[0]
-        print(f"left out, not root: {item.nodeid}: {why}", file=sys.stderr)
+    if os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0":  # all workers collect the same
+        for item in left_out:
+            why = item.get_closest_marker("needs_root").args[0]
+            print(f"left out, not root: {item.nodeid}: {why}", file=sys.stderr)
     items[:] = [item for item in items if item not in left_out]
     config.hook.pytest_deselected(items=left_out)
 
