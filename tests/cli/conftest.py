@@ -52,7 +52,7 @@ def nobody(public):
     return harness.Hotcell(program, "/nonexistent", harness.NOBODY)
 
 
-@pytest.fixture(params=["root", "nobody"] if harness.IS_ROOT else [harness.user_name()])
+@pytest.fixture(params=["root", "nobody"] if harness.IS_ROOT else ["user"])
 def anyone(request, hotcell):
     """The claim holds for root and for an ordinary user alike."""
     return request.getfixturevalue("nobody") if request.param == "nobody" else hotcell

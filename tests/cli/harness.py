@@ -5,7 +5,6 @@
 """
 import json
 import os
-import pwd
 import re
 import shutil
 import signal
@@ -159,14 +158,28 @@ def pids_with(word):
 
 
 def pids_below(directory):
-    """Processes whose program is in `directory`, wardens and keepers included."""
-    found = []
+    """Processes of the hotcell that was copied to `directory`: the path is on the command line of
+    hotcells and wardens; of keepers only root can see where their program is."""
+    found = pids_with(f"{directory}/")
     for pid in pids():
         try:
-            if os.readlink(f"/proc/{pid}/exe").startswith(f"{directory}/"):
+            if os.readlink(f"/proc/{pid}/exe").startswith(f"{directory}/") and pid not in found:
                 found.append(pid)
         except OSError:
             pass
+    return found
+
+
+def children_of(parent):
+    """{pid: state}"""
+    found = {}
+    for pid in pids():
+        try:
+            state, its_parent = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[:2]
+        except OSError:
+            continue
+        if int(its_parent) == parent:
+            found[pid] = state
     return found
 
 
@@ -178,28 +191,27 @@ def wait_until(condition, what):
         time.sleep(0.005)
 
 
-def program_pid(word, ends_with=None):
+def program_pid(word):
     """The pid of the program in a cell that was given `word` by --arg; waits for it.
 
     `word` is also on hotcell's own command line, and on that of nothing else."""
     found = []
 
     def look():
-        found[:] = [
-            pid for pid in pids_with(word)
-            if not os.path.basename(_exe(pid)).startswith("hotcell")
-        ]
+        found[:] = [pid for pid in pids_with(word)
+                    if not read(f"/proc/{pid}/comm").startswith(b"hotcell")]
         return found
 
     wait_until(look, "the program runs")
     return found[0]
 
 
-def _exe(pid):
+def read(path):
+    """What is there to be read; nothing if it is gone."""
     try:
-        return os.readlink(f"/proc/{pid}/exe")
+        return Path(path).read_bytes()
     except OSError:
-        return ""
+        return b""
 
 
 def cgroup_mounts():
@@ -267,7 +279,3 @@ def kill(pid, how=signal.SIGKILL):
         os.kill(pid, how)
     except ProcessLookupError:
         pass
-
-
-def user_name():
-    return pwd.getpwuid(os.geteuid()).pw_name

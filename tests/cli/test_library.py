@@ -37,33 +37,20 @@ class Embedding:
         assert self.process.stdout.readline() == "done\n"
 
     def wardens(self):
-        return sorted(children_of(self.process.pid))
+        return sorted(harness.children_of(self.process.pid))
 
     def facts(self):
         """What could grow, of the program and of its wardens."""
         wardens = self.wardens()
 
         def living():
-            return [pid for warden in wardens for pid, state in children_of(warden).items()
+            return [pid for warden in wardens for pid, state in harness.children_of(warden).items()
                     if state != "Z"]
 
         harness.wait_until(lambda: not living(), "all cells are gone")
         return {(name, number): value
                 for number, pid in enumerate([self.process.pid, *wardens])
                 for name, value in facts_of(pid).items()}
-
-
-def children_of(parent):
-    """{pid: state}"""
-    found = {}
-    for pid in harness.pids():
-        try:
-            state, its_parent = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[:2]
-        except OSError:
-            continue
-        if int(its_parent) == parent:
-            found[pid] = state
-    return found
 
 
 def facts_of(pid):
@@ -76,7 +63,7 @@ def facts_of(pid):
         "memory KiB": int(status["RssAnon"].split()[0]),
         "threads": int(status["Threads"]),
         "mappings": len(Path(f"/proc/{pid}/maps").read_text().splitlines()),
-        "children": len(children_of(pid)),
+        "children": len(harness.children_of(pid)),
         "cgroups": len({path for group in groups for path in group.glob(f"hotcell-*-{pid}-*")}),
     }
 

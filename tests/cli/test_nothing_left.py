@@ -22,16 +22,9 @@ while :; do sleep 1000; done
 """
 
 
-def wardens(private):
-    return [pid for pid in harness.pids_below(private.where)
-            if b"hotcell-warden" in _read(f"/proc/{pid}/cmdline") and _read(f"/proc/{pid}/comm") != b"keeper\n"]
-
-
-def _read(path):
-    try:
-        return Path(path).read_bytes()
-    except OSError:
-        return b""
+def wardens(process):
+    """The only children of a hotcell."""
+    return list(harness.children_of(process.pid))
 
 
 def all_gone(private, word):
@@ -68,7 +61,7 @@ def test_kill_9_at_any_moment_leaves_nothing(private, busy, isolation, victim):
         process, word = busy()
         time.sleep(choose.uniform(0, 0.05))
         if victim in ("warden", "both"):
-            for pid in wardens(private):
+            for pid in wardens(process):
                 harness.kill(pid)
         if victim in ("hotcell", "both"):
             process.kill()
@@ -96,7 +89,7 @@ def test_a_killed_hotcell_is_cleared_by_its_warden(private, busy, isolation):
     for _ in range(5):
         process, word = busy()
         pid = harness.program_pid(word)
-        named = {f"hotcell-{os.stat('/proc/self/ns/pid').st_ino}-{warden}-" for warden in wardens(private)}
+        named = {f"hotcell-{os.stat('/proc/self/ns/pid').st_ino}-{warden}-" for warden in wardens(process)}
         assert named
         groups = [path for path in harness.cgroups_of(pid).values() if "hotcell-" in str(path)]
         process.kill()
@@ -110,7 +103,7 @@ def test_a_killed_hotcell_is_cleared_by_its_warden(private, busy, isolation):
 def test_a_killed_warden_is_told_and_its_cell_dies(private, busy, isolation):
     process, word = busy()
     harness.program_pid(word)
-    for pid in wardens(private):
+    for pid in wardens(process):
         harness.kill(pid)
     _, err = process.communicate(timeout=harness.PATIENCE_S)
     assert process.returncode == 125
@@ -120,8 +113,9 @@ def test_a_killed_warden_is_told_and_its_cell_dies(private, busy, isolation):
 
 def test_a_killed_keeper_is_told_and_leaves_nothing(private, busy, isolation):
     process, word = busy()
-    program = harness.program_pid(word)
-    keepers = [pid for pid in harness.pids_below(private.where) if _read(f"/proc/{pid}/comm") == b"keeper\n"]
+    harness.program_pid(word)
+    keepers = [pid for warden in wardens(process) for pid in harness.children_of(warden)
+               if harness.read(f"/proc/{pid}/comm") == b"keeper\n"]
     assert keepers
     for pid in keepers:
         harness.kill(pid)
@@ -181,17 +175,19 @@ def test_what_lives_is_not_swept(anyone, isolation):
 
 @pytest.mark.needs_root("somebody else's directory can be made by root only")
 def test_a_user_does_not_sweep_what_is_somebody_elses(nobody):
+    """In a /tmp of its own: root, who sweeps everything, may run beside us."""
     dead = subprocess.Popen(["true"])
     started = Path(f"/proc/{dead.pid}/stat").read_text().rsplit(")", 1)[1].split()[19]
     dead.wait()
-    path = Path(f"/tmp/hotcell-{os.stat('/proc/self/ns/pid').st_ino}-{dead.pid}-{started}-0")
-    path.mkdir(mode=0o777)
-    path.chmod(0o777)
-    (path / "file").write_text("x")
-    assert nobody.run("-q", "--isolation", "process", "-l", "sh", "-c", "echo works").out == "works\n"
-    assert (path / "file").exists()
-    (path / "file").unlink()
-    path.rmdir()
+    path = f"/tmp/hotcell-{os.stat('/proc/self/ns/pid').st_ino}-{dead.pid}-{started}-0"
+    script = f"""
+mount -t tmpfs -o mode=1777 tmpfs /tmp && mkdir -m 777 {path} && echo x >{path}/file &&
+setpriv --reuid={harness.NOBODY} --regid={harness.NOBODY} --clear-groups "$@" && cat {path}/file"""
+    result = subprocess.run(
+        ["unshare", "-m", "sh", "-c", script, "sh", *nobody.command(
+            "run", "-q", "--isolation", "process", "-l", "sh", "-c", "echo works")],
+        capture_output=True, text=True, env=nobody.env, cwd="/")
+    assert result.stdout == "works\nx\n", result
 
 
 def test_sigint_at_any_moment_ends_it(private, isolation):

@@ -195,7 +195,7 @@ def test_any_umask(anyone, hotcell, isolation, public, mask):
     result = anyone("run", "-q", "-l", "c", "--isolation", isolation, "-o", out / "sub", "-c",
                     '#include <stdio.h>\nint main(void) { fputs("x", fopen("f", "w")); return 42; }',
                     umask=mask)
-    if mask == 0o777 and anyone is not hotcell:
+    if mask == 0o777 and not (harness.IS_ROOT and anyone is hotcell):
         assert result.code == 125, "the directory for the files cannot be entered by its maker"
     else:
         assert (result.code, result.err) == (42, "")

@@ -46,6 +46,9 @@ static void be_keeper(int control, int lifeline)
 	snprintf(workspace, sizeof(workspace), "%s", in(cell.scratch->path, "workspace"));
 	snprintf(tmp, sizeof(tmp), "%s", in(cell.scratch->path, "tmp"));
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	/* As the engine sees to for a warden: we may be a shell's background job, which ignores some. */
+	for (int s = 1; s < NSIG; s++)
+		signal(s, SIG_DFL);
 	/* What we were started with ourselves; in a cell everything else is closed. */
 	syscall(SYS_close_range, 3, ~0U, 1U << 2 /* CLOSE_RANGE_CLOEXEC */);
 	keeper_main(&options);
