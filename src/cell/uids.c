@@ -1,5 +1,6 @@
 #include "cell/uids.h"
 
+#include "base/buf.h"
 #include "base/own.h"
 
 #include <errno.h>
@@ -49,6 +50,7 @@ void uids_open(struct uids *u)
 	if (getrandom(&u->next, sizeof(u->next), 0) != (ssize_t)sizeof(u->next))
 		u->next = (unsigned)getpid() * 37;
 	u->next %= u->count;
+	u->taken = xalloc(u->count / 8 + 1);
 	mkdir(LOCK_DIR, 0755);
 	u->lock_fd = open(LOCK_DIR "/uids", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 }
@@ -70,6 +72,21 @@ void uids_close(struct uids *u)
 {
 	own_close(&u->lock_fd);
 	u->lock_fd = -1;
+	free(u->taken);
+	u->taken = NULL;
+}
+
+static bool is_taken(const struct uids *u, unsigned index)
+{
+	return u->taken[index / 8] & (1U << index % 8);
+}
+
+static void mark(struct uids *u, unsigned index, bool taken)
+{
+	uint8_t bit = (uint8_t)(1U << index % 8);
+
+	u->taken[index / 8] =
+		taken ? u->taken[index / 8] | bit : u->taken[index / 8] & (uint8_t)~bit;
 }
 
 static int set_lock(const struct uids *u, unsigned index, short type)
@@ -87,9 +104,13 @@ uid_t uids_take(struct uids *u)
 		unsigned index = u->next;
 
 		u->next = (u->next + 1) % u->count;
+		if (is_taken(u, index))
+			continue;
 		/* Without the file there is nobody to agree with: ids are ours alone. */
-		if (u->lock_fd < 0 || set_lock(u, index, F_WRLCK) == 0)
+		if (u->lock_fd < 0 || set_lock(u, index, F_WRLCK) == 0) {
+			mark(u, index, true);
 			return u->base + index;
+		}
 		if (errno != EAGAIN && errno != EACCES)
 			break;
 	}
@@ -98,6 +119,9 @@ uid_t uids_take(struct uids *u)
 
 void uids_give_back(struct uids *u, uid_t uid)
 {
-	if (u->count && u->lock_fd >= 0)
+	if (u->count == 0)
+		return;
+	mark(u, uid - u->base, false);
+	if (u->lock_fd >= 0)
 		set_lock(u, uid - u->base, F_UNLCK);
 }

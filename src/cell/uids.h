@@ -7,6 +7,7 @@
 #define HOTCELL_CELL_UIDS_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 struct uids {
@@ -14,6 +15,7 @@ struct uids {
 	unsigned count; /* 0: no ids to give; cells run as `base`, our own */
 	unsigned next;
 	int lock_fd;
+	uint8_t *taken; /* a bit for each that we gave out: our own locks do not keep us out */
 };
 
 void uids_open(struct uids *u);

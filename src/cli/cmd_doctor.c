@@ -126,6 +126,7 @@ int cmd_doctor(int argc, char **argv)
 	struct hotcell_error e;
 	struct hotcell *h;
 	struct err problem = { 0 };
+	int failed = 0;
 
 	argv[0] = name;
 	argp_err_exit_status = EXIT_HOTCELL;
@@ -141,12 +142,12 @@ int cmd_doctor(int argc, char **argv)
 	try_cell(h, &d);
 	hotcell_close(h);
 	if (d.json)
-		json_print(json_pack("{s:b, s:O}", "whole", d.whole, "checks", d.rows));
+		failed = json_print(json_pack("{s:b, s:O}", "whole", d.whole, "checks", d.rows));
 	else
 		puts(d.whole ? "\nContainer isolation is whole." :
 			       "\nContainer isolation is NOT whole: see above.");
 	json_decref(d.rows);
-	if (stdout_finish())
+	if (failed || stdout_finish())
 		return EXIT_HOTCELL;
 	return d.whole ? 0 : 1;
 }

@@ -183,6 +183,11 @@ void request_compile_limits(const struct hotcell_work *work, struct limits *ret)
 	static const enum limit which[] = { LIMIT_WALL_MS, LIMIT_MEMORY_BYTES, LIMIT_PROCESSES };
 
 	*ret = work->limits;
+	/* What is asked of the program is not asked of its compiler. */
+	for (int i = 0; i < LIMIT_COUNT; i++)
+		if (i != LIMIT_CPUS_MILLI && i != LIMIT_DISK_BYTES &&
+			ret->at[i] < limit_table[i].by_default)
+			ret->at[i] = limit_table[i].by_default;
 	for (size_t i = 0; i < COUNT(which); i++)
 		if (wanted[i] > ret->at[which[i]])
 			ret->at[which[i]] = wanted[i];

@@ -1,6 +1,9 @@
 """What a program finds in a container cell. (What it cannot do there is in tests/escape.)"""
+import fcntl
 import os
+import socket
 import subprocess
+import termios
 from pathlib import Path
 
 import harness
@@ -85,8 +88,6 @@ def test_it_has_a_session_of_its_own_even_when_started_from_a_terminal(hotcell):
 
     def take_terminal():
         os.setsid()
-        import fcntl
-        import termios
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
     process = hotcell.start(
@@ -133,7 +134,7 @@ def test_rlimits_are_always_set(anyone):
     assert rows["Max msgqueue size"][:2] == ["65536", "65536"]
 
 
-def test_no_descriptor_of_ours_reaches_it(anyone, tmp_path):
+def test_no_descriptor_of_ours_reaches_it(anyone):
     files = [open("/dev/null") for _ in range(200)]
     for file in files:
         os.set_inheritable(file.fileno(), True)
@@ -161,7 +162,6 @@ def test_network_none_is_the_default(anyone):
 
 
 def test_network_host_is_the_machines(anyone):
-    import socket
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         result = anyone.run("-l", "python", "--network", "host", "-c", f"""

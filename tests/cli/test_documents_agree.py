@@ -77,7 +77,7 @@ def offered(shell, command):
     return {"--" + name for line in lines for name in re.findall(r" -l ([a-z-]+)", line)}
 
 
-def test_bash_completes(hotcell, tmp_path):
+def test_bash_completes(hotcell):
     """The bash completion, run as bash runs it."""
     script = f"""
 . {shlex.quote(str(COMPLETIONS / "bash"))}
@@ -132,7 +132,7 @@ def test_the_man_page_names_every_key_of_the_json_object(hotcell):
         assert re.search(rf"\*{re.escape(key)}\*", text), key
 
 
-def test_the_man_page_names_every_reason(hotcell):
+def test_the_man_page_names_every_reason():
     text = (MAN / "hotcell-run.1.scd").read_text()
     for reason in ("exited", "signaled", "timeout", "cpu_limit", "memory_limit", "output_limit",
                    "disk_limit", "cancelled", "cell_failed"):

@@ -216,14 +216,16 @@ def test_a_file_that_may_not_be_read_is_told(own):
 # ---- the commands ----
 
 
-def test_words_in_braces_are_replaced(own, tmp_path):
+def test_words_in_braces_are_replaced(own):
     (own.languages_dir / "show.yaml").write_text(r"""
 id: show
 name: Show
 file: main.txt
 find: [{ program: /usr/bin/printf }]
 version: ["{program}", "1"]
-run: ["{program}", '%s\n', "{program}", "{file}", "{workspace}", "{memory_mb}", "<{args}>", "{args}", "{other}", "a{file}b"]
+run:
+  ["{program}", '%s\n', "{program}", "{file}", "{workspace}", "{memory_mb}", "<{args}>", "{args}",
+   "{other}", "a{file}b"]
 """)
     result = own.run("-l", "show", "-c", "x", "--arg", "1", "--arg", "2 3", "--memory", "100M")
     assert result.out.splitlines()[:4] == ["/usr/bin/printf", "main.txt", "/workspace", "100"]
@@ -259,7 +261,7 @@ processes: 99
     assert own.run("-l", "greedy", "-c", "", "--memory", "100M", "--pids", "9").out == "100\n10\n"
 
 
-def test_a_program_that_cannot_be_started_is_named(own, tmp_path):
+def test_a_program_that_cannot_be_started_is_named(own):
     program = own.home / "not-a-program"
     program.write_bytes(b"\x7fELF but not really")
     program.chmod(0o755)
@@ -507,7 +509,8 @@ last_line: ["{{program}}", "{{drivers}}/python/last_line.py", "{{file}}", "{{arg
 def test_a_virtual_environment_works_by_what_it_needs(anyone, isolation, venv, directory):
     (directory / "data.yaml").write_text(VENV.format(venv=venv))
     run = ("--languages", directory, "-q", "--isolation", isolation)
-    result = anyone.run(*run, "-l", "data", "-c", "import only_here, sys; print(only_here.answer, sys.prefix)")
+    result = anyone.run(*run, "-l", "data", "-c",
+                        "import only_here, sys; print(only_here.answer, sys.prefix)")
     assert (result.out, result.err) == (f"42 {venv}\n", "")
     assert anyone.run(*run, "--last-line", "-l", "data", "-c", "6 * 7").out == "42\n"
 
@@ -529,6 +532,6 @@ def test_home_and_wildcards_in_needs(own, venv):
     (own.home / "venvs").mkdir()
     shutil.copytree(venv, own.home / "venvs/mine", symlinks=True)
     (own.languages_dir / "data.yaml").write_text(
-        VENV.format(venv="~/venvs/mine").replace("needs: [~/venvs/mine]", "needs: ['~/venvs/*', '~/no*such']"))
+        VENV.format(venv="~/venvs/mine").replace("[~/venvs/mine]", "['~/venvs/*', '~/no*such']"))
     result = own.run("-l", "data", "-c", "import only_here; print(only_here.answer)")
     assert (result.out, result.err) == ("42\n", "")

@@ -174,7 +174,7 @@ def png_size(path):
     return struct.unpack(">II", header[16:24])
 
 
-def test_python_has_numpy_pandas_and_matplotlib(anyone, public, tmp_path):
+def test_python_has_numpy_pandas_and_matplotlib(anyone, public):
     out = public / f"png-{anyone.user}"
     out.mkdir()
     out.chmod(0o777)

@@ -207,7 +207,8 @@ def test_sigint_at_any_moment_ends_it(private, isolation):
 def test_runs_in_a_row_leave_nothing(private, isolation):
     mounts = mounts_of_hotcell()
     for _ in range(10):
-        assert private.run("-q", "-l", "sh", "-c", "sleep 1000 & echo x >f", "--isolation", isolation).code == 0
+        assert private.run("-q", "-l", "sh", "-c", "sleep 1000 & echo x >f",
+                           "--isolation", isolation).code == 0
     harness.wait_until(lambda: not harness.pids_below(private.where), "nothing runs")
     assert mounts_of_hotcell() == mounts
     assert sorted(path.name for path in private.home.rglob("*") if path.is_file()) in ([], ["probes"])

@@ -322,8 +322,9 @@ def test_no_new_privileges_is_fine(hotcell, nobody):
 
 def test_a_hotcell_in_a_hotcell_is_told_why_it_cannot(hotcell):
     """No new user namespaces inside."""
-    result = hotcell("run", "-l", "sh", "-f", hotcell.program, "-f", hotcell.program.with_name("hotcell-warden"),
-                     "-f", harness.ROOT / "languages", "-c",
+    warden = hotcell.program.with_name("hotcell-warden")
+    files = ("-f", hotcell.program, "-f", warden, "-f", harness.ROOT / "languages")
+    result = hotcell("run", "-l", "sh", *files, "-c",
                      "mkdir -p share/hotcell bin; mv languages share/hotcell; mv hotcell* bin;"
                      " bin/hotcell run -l sh -c 'echo inner'; echo $?")
     assert result.out == "125\n"

@@ -152,7 +152,7 @@ def test_languages_work_in_it(anyone, language, code):
     assert (result.out, result.err, result.code) == ("42\n", "", 0)
 
 
-def test_files_go_in_and_out(anyone, public, tmp_path):
+def test_files_go_in_and_out(anyone, public):
     source = public / f"in-{harness.token()}"
     source.write_bytes(bytes(range(256)))
     source.chmod(0o644)

@@ -1,6 +1,7 @@
 """Files go into the workspace, and what is new or changed comes out."""
 import hashlib
 import os
+import socket
 import stat
 
 import harness
@@ -136,7 +137,6 @@ def test_what_is_neither_file_nor_directory_is_refused_and_never_waited_for(hotc
     if kind == "fifo":
         os.mkfifo(tree / "special")
     else:
-        import socket
         with socket.socket(socket.AF_UNIX) as s:
             os.chdir(tree)
             s.bind("special")
@@ -225,7 +225,7 @@ def test_a_file_that_became_a_directory_is_listed(hotcell, place):
     assert listed(object) == {"data": ("directory", 0)}
 
 
-def test_the_code_itself_is_not_a_result_unless_it_changes(hotcell, place):
+def test_the_code_itself_is_not_a_result_unless_it_changes(hotcell):
     assert hotcell.json("-l", "sh", "-c", "true")["files"] == []
     assert listed(hotcell.json("-l", "sh", "-c", "echo '#' >>main.sh")) == {"main.sh": ("file", 20)}
 

@@ -1,9 +1,11 @@
 """What a program prints: streamed as it comes, byte for byte, or as one object with --json."""
+import fcntl
 import hashlib
 import json
 import os
 import signal
 import subprocess
+import termios
 from pathlib import Path
 
 import harness
@@ -372,8 +374,6 @@ def test_ctrl_c_in_a_terminal_ends_the_cell_and_shows_what_there_was(hotcell, is
     controller, terminal = os.openpty()
 
     def take_terminal():
-        import fcntl
-        import termios
         os.setsid()
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 

@@ -1,6 +1,6 @@
 """A run ends with one truthful reason, and with all that it had printed up to then."""
+import json
 import signal
-import subprocess
 
 import harness
 import pytest
@@ -268,7 +268,6 @@ def test_cancelled(anyone, isolation, how):
     harness.wait_until(lambda: len(harness.pids_with("sleep\x001000")), "it sleeps")
     process.send_signal(how)
     out, err = process.communicate(timeout=harness.PATIENCE_S)
-    import json
     object = json.loads(out)
     assert (object["reason"], object["stdout"]) == ("cancelled", "before\n")
     assert process.returncode == 130

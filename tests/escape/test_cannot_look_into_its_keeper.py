@@ -67,3 +67,18 @@ call("prctl", PR_SET_DUMPABLE, 1)
 call("prctl", PR_SET_PTRACER, -1)
 tell([attempt(os.open, "/proc/1/mem", 0), os.stat("/proc/1/mem").st_uid == os.getuid()])""").said
     assert said == ["EACCES", False]
+
+
+def test_cannot_trace_even_its_own(attack):
+    """No program needs these calls in a cell, and each has been a way past some check."""
+    code = r"""
+PTRACE_TRACEME = 0
+word = (ctypes.c_void_p * 2)(ctypes.addressof(ctypes.create_string_buffer(8)), 8)
+at, me = ctypes.byref(word), os.getpid()
+said = {"read": call("process_vm_readv", me, at, 1, at, 1, 0), "kcmp": call("kcmp", me, me, 0, 1, 2),
+        "write": call("process_vm_writev", me, at, 1, at, 1, 0),
+        "getfd": call("pidfd_getfd", call("pidfd_open", me, 0), 1, 0)}
+said["trace"] = call("ptrace", PTRACE_TRACEME, 0, 0, 0)
+tell(said)"""
+    assert attack.outside(code)["trace"] == 0
+    assert set(attack(code).said.values()) <= {"EPERM", "ENOSYS"}

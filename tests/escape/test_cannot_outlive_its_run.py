@@ -102,9 +102,9 @@ print("hidden", flush=True)""")
 
 def test_the_check_for_what_is_left_finds_it(attack):
     """So that the tests above can fail."""
-    before = escape.descendants(os.getpid())
     run = attack.start("print('up', flush=True)\nsys.stdin.read()")
     run.wait_for("up")
-    names = set(escape.descendants(os.getpid()).values()) - set(before.values())
+    names = set(escape.descendants(run.pid).values())
     assert {"hotcell-warden", "keeper"} <= names and [name for name in names if "python" in name], names
+    assert run.pid in escape.descendants(os.getpid())
     run.end()
