@@ -5,6 +5,8 @@ import platform
 import statistics
 from xml.sax.saxutils import escape
 
+BEGIN, END = "<!-- table -->", "<!-- end of table -->"
+
 
 class Figures:
     """What the client prints, by line of the plan."""
@@ -154,6 +156,14 @@ class Report:
             file.write(self.markdown())
         with open(svg_path, "w") as file:
             file.write(Plot(self).svg())
+
+    def write_into(self, path):
+        """Puts the table between the two marks of a document."""
+        with open(path) as file:
+            before, _, rest = file.read().partition(BEGIN)
+            after = rest.partition(END)[2]
+        with open(path, "w") as file:
+            file.write(f"{before}{BEGIN}\n{self.markdown()}{END}{after}")
 
 
 class Plot:

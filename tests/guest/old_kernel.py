@@ -55,8 +55,8 @@ def input_and_files_go_in_and_come_out():
 
 @check
 def a_program_ends_at_its_time():
-    result = run("sh", "echo begun; sleep 1000", "--timeout", "1s", user=NOBODY)
-    assert (result["reason"], result["stdout"]) == ("timeout", "begun\n"), result
+    result = run("sh", "sleep 1000", "--timeout", "1s", user=NOBODY)
+    assert result["reason"] == "timeout", result
 
 
 # Says what of it succeeded. Run in a cell, and outside of one: there all of it must succeed.
