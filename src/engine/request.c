@@ -176,23 +176,25 @@ bool request_compiles(const struct hotcell_work *work)
 		       0;
 }
 
+/* What is asked of the program is not asked of its compiler: it has what its language says, else
+ * the defaults, and the program's where those are more. */
 void request_compile_limits(const struct hotcell_work *work, struct limits *ret)
 {
 	const struct compile_limits *c = &work->tool.language->compile_limits;
-	const uint64_t wanted[] = { c->timeout_s * 1000, c->memory_mb << 20, c->processes };
-	static const enum limit which[] = { LIMIT_WALL_MS, LIMIT_MEMORY_BYTES, LIMIT_PROCESSES };
+	struct limits least;
 
+	limits_set_defaults(&least);
+	least.at[LIMIT_DISK_BYTES] = 0; /* the cell's disk is one for both */
+	if (c->timeout_s)
+		least.at[LIMIT_WALL_MS] = least.at[LIMIT_CPU_MS] = c->timeout_s * 1000;
+	if (c->memory_mb)
+		least.at[LIMIT_MEMORY_BYTES] = c->memory_mb << 20;
+	if (c->processes)
+		least.at[LIMIT_PROCESSES] = c->processes;
 	*ret = work->limits;
-	/* What is asked of the program is not asked of its compiler. */
 	for (int i = 0; i < LIMIT_COUNT; i++)
-		if (i != LIMIT_CPUS_MILLI && i != LIMIT_DISK_BYTES &&
-			ret->at[i] < limit_table[i].by_default)
-			ret->at[i] = limit_table[i].by_default;
-	for (size_t i = 0; i < COUNT(which); i++)
-		if (wanted[i] > ret->at[which[i]])
-			ret->at[which[i]] = wanted[i];
-	if (ret->at[LIMIT_WALL_MS] > ret->at[LIMIT_CPU_MS])
-		ret->at[LIMIT_CPU_MS] = ret->at[LIMIT_WALL_MS];
+		if (least.at[i] > ret->at[i])
+			ret->at[i] = least.at[i];
 }
 
 /* ---- the command and its environment ---- */

@@ -77,6 +77,23 @@ def test_cannot_survive_the_death_of_its_warden(attack, attack_name, victim):
 
 @pytest.mark.swept
 @pytest.mark.every_isolation
+def test_a_cell_needs_nobody_but_its_warden_to_notice_its_death(attack):
+    """hotcell is stopped and can do nothing: the cell ends by its own."""
+    run = attack.start(ATTACKS["with orphans that ignore signals"], timeout="600s")
+    run.wait_for("up")
+    inside = {pid for pid, name in escape.descendants(run.pid).items() if "python" in name or name == "keeper"}
+    assert len(inside) >= 2
+    warden = wardens(run.pid)[0]
+    os.kill(run.pid, signal.SIGSTOP)
+    kill(warden)
+    gone = escape.until(lambda: not inside & set(escape.descendants(os.getpid())), escape.CLEARING_S)
+    os.kill(run.pid, signal.SIGCONT)
+    assert gone, "the cell outlived its warden"
+    run.wait()
+
+
+@pytest.mark.swept
+@pytest.mark.every_isolation
 def test_at_any_moment(attack):
     """From before there is a cell until after its end."""
     chance = random.Random(os.getpid())
