@@ -168,8 +168,10 @@ void result_complete(struct hotcell_work *work)
 	if (r->reason == HOTCELL_TIMEOUT)
 		r->exit_code = -1;
 	r->duration_us = work->exited.wall_us;
-	r->usage.cpu_us = u->cpu_us > work->cpu_before_us ? u->cpu_us - work->cpu_before_us :
-							    work->exited.cpu_us;
+	/* What a watch saw last may be less than what the kernel told of those that ended. */
+	r->usage.cpu_us = work->exited.cpu_us;
+	if (u->cpu_us > work->cpu_before_us + r->usage.cpu_us)
+		r->usage.cpu_us = u->cpu_us - work->cpu_before_us;
 	/* A watch from outside may have missed the peak that the kernel saw. */
 	r->usage.peak_memory_bytes = u->peak_memory_bytes;
 	if ((work->cell->facts.soft & LIMIT_BIT(LIMIT_MEMORY_BYTES) || !u->peak_memory_bytes) &&
