@@ -1,5 +1,7 @@
 #include "cell/watch.h"
 
+#include "base/buf.h"
+#include "base/err.h"
 #include "base/fd.h"
 #include "base/own.h"
 
@@ -12,7 +14,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-enum { PROCESSES_MAX = 8192, MEMFDS_MAX = 4096 };
+enum { CHILDREN_TEXT_MAX = 1 << 20, PROCESSES_MAX = 8192, MEMFDS_MAX = 4096 };
 
 struct process {
 	pid_t pid;
@@ -77,7 +79,7 @@ static void add_share(int proc_fd, pid_t pid, struct share *sum)
 		sum->all_bytes += pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static size_t list(int proc_fd, struct process *all)
+static size_t list_all(int proc_fd, struct process *all)
 {
 	DIR *dir = fdopendir(openat(proc_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 	struct dirent *entry;
@@ -89,6 +91,83 @@ static size_t list(int proc_fd, struct process *all)
 			count++;
 	if (dir)
 		closedir(dir);
+	return count;
+}
+
+static size_t choose_descendants(struct process *all, size_t count, pid_t keeper)
+{
+	bool found = true;
+
+	for (size_t i = 0; i < count; i++)
+		all[i].chosen = all[i].pid == keeper;
+	while (found) {
+		found = false;
+		for (size_t i = 0; i < count; i++)
+			for (size_t k = 0; !all[i].chosen && k < count; k++)
+				if (all[k].chosen && all[k].pid == all[i].parent)
+					found = all[i].chosen = true;
+	}
+	return count;
+}
+
+/* Appends the children of one thread. */
+static int add_children(
+	int proc_fd, pid_t pid, const char *thread, struct process *all, size_t *count)
+{
+	char path[64];
+	auto_buf struct buf text = { 0 };
+	struct err e;
+	char *end;
+
+	snprintf(path, sizeof(path), "%ld/task/%.20s/children", (long)pid, thread);
+	if (fd_slurp(proc_fd, path, CHILDREN_TEXT_MAX, &text, &e))
+		return -1;
+	for (char *at = text.data; at && strtol(at, &end, 10) > 0 && *count < PROCESSES_MAX;
+		at = end) {
+		char name[24];
+
+		snprintf(name, sizeof(name), "%ld", strtol(at, NULL, 10));
+		if (read_stat(proc_fd, name, &all[*count]))
+			all[(*count)++].chosen = true;
+	}
+	return 0;
+}
+
+static int add_children_of_all_threads(int proc_fd, pid_t pid, struct process *all, size_t *count)
+{
+	char path[64];
+	struct dirent *entry;
+	DIR *dir;
+	int result = 0;
+	int fd;
+
+	snprintf(path, sizeof(path), "%ld/task", (long)pid);
+	fd = openat(proc_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	dir = fd < 0 ? NULL : fdopendir(fd);
+	while (dir && (entry = readdir(dir)))
+		if (entry->d_name[0] != '.' &&
+			add_children(proc_fd, pid, entry->d_name, all, count))
+			result = -1;
+	if (dir)
+		closedir(dir);
+	return result;
+}
+
+/* Downwards from the keeper: costs as much as the cell is large, not as the machine is. 0 if this
+ * kernel does not tell children. */
+static size_t list_descendants(int proc_fd, pid_t keeper, struct process *all)
+{
+	char name[24];
+	size_t count = 0;
+
+	snprintf(name, sizeof(name), "%ld", (long)keeper);
+	if (!read_stat(proc_fd, name, &all[0]))
+		return 0;
+	all[count++].chosen = true;
+	if (add_children_of_all_threads(proc_fd, keeper, all, &count))
+		return 0;
+	for (size_t i = 1; i < count; i++)
+		add_children_of_all_threads(proc_fd, all[i].pid, all, &count);
 	return count;
 }
 
@@ -224,17 +303,9 @@ static struct process table[PROCESSES_MAX];
 void watch_descendants(pid_t keeper, bool has_namespaces, struct watch_sum *ret)
 {
 	auto_close int proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	size_t count = list(proc_fd, table);
-	bool found = true;
+	size_t count = list_descendants(proc_fd, keeper, table);
 
-	for (size_t i = 0; i < count; i++)
-		table[i].chosen = table[i].pid == keeper;
-	while (found) {
-		found = false;
-		for (size_t i = 0; i < count; i++)
-			for (size_t k = 0; !table[i].chosen && k < count; k++)
-				if (table[k].chosen && table[k].pid == table[i].parent)
-					found = table[i].chosen = true;
-	}
+	if (count == 0)
+		count = choose_descendants(table, list_all(proc_fd, table), keeper);
 	sum(proc_fd, table, count, keeper, has_namespaces, ret);
 }

@@ -30,8 +30,22 @@ struct birth {
 	int socket_fd;
 	int null_fd;
 	int errno_at_exec;
-	sigset_t ignored;
+	uint64_t ignored; /* a bit for each signal, 1 at the bottom */
 };
+
+/* glibc keeps two signals to itself and will not touch them, but whoever started us may have ignored
+ * those too. */
+static void reset_signal(int number)
+{
+	static const struct {
+		void *handler;
+		unsigned long flags;
+		void *restorer;
+		uint64_t mask;
+	} by_default = { 0 };
+
+	syscall(SYS_rt_sigaction, number, &by_default, NULL, sizeof(by_default.mask));
+}
 
 /* Runs in the child, which shares our memory until it is the warden. */
 static int be_born(void *context)
@@ -57,9 +71,9 @@ static int be_born(void *context)
 		goto failed;
 	syscall(SYS_close_range, WARDEN_SOCKET_FD + 1, ~0U, 0);
 	/* Handlers end at exec by themselves; what is ignored stays so unless it is undone. */
-	for (int s = 1; s < NSIG; s++)
-		if (sigismember(&b->ignored, s) == 1)
-			signal(s, SIG_DFL);
+	for (int s = 1; s <= 64; s++)
+		if (b->ignored & (1ULL << (s - 1)))
+			reset_signal(s);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	execve(b->path, b->argv, no_environment);
@@ -69,21 +83,16 @@ failed:
 }
 
 /* One line of /proc tells it; asking for each signal would take 64 calls. */
-static void find_ignored(sigset_t *ret)
+static uint64_t find_ignored(void)
 {
 	auto_buf struct buf text = { 0 };
-	struct err ignored;
-	unsigned long long mask = ~0ULL;
+	struct err e;
 	char *line;
 
-	sigemptyset(ret);
-	if (fd_slurp(AT_FDCWD, "/proc/self/status", 65536, &text, &ignored) == 0) {
-		line = strstr(text.data, "SigIgn:");
-		mask = line ? strtoull(line + 7, NULL, 16) : mask;
-	}
-	for (int s = 1; s <= 64; s++)
-		if (mask & (1ULL << (s - 1)))
-			sigaddset(ret, s);
+	if (fd_slurp(AT_FDCWD, "/proc/self/status", 65536, &text, &e))
+		return ~0ULL;
+	line = strstr(text.data, "SigIgn:");
+	return line ? strtoull(line + 7, NULL, 16) : ~0ULL;
 }
 
 /* Like vfork, with a pidfd and without SIGCHLD: whoever embeds us never hears of it. */
@@ -246,7 +255,7 @@ int link_start(struct hotcell *h, struct link *link, bool check, struct err *e)
 		.socket_fd = ends[1],
 		.null_fd = open("/dev/null", O_RDWR | O_CLOEXEC),
 	};
-	find_ignored(&birth.ignored);
+	birth.ignored = find_ignored();
 	failed = spawn(&birth, &link->pid_fd, e);
 	own_close(&birth.null_fd);
 	close(ends[1]);

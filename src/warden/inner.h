@@ -46,7 +46,7 @@ struct warden {
 	struct cgroup spare;
 	bool spare_ready;
 	uint32_t next_group;
-	bool get_ahead; /* the next cell's things are to be made when there is time */
+	int64_t get_ahead_at_us; /* the next cell's things are to be made when there is time */
 	struct frame_out out;
 };
 

@@ -37,8 +37,9 @@ static int explain(void)
 				row->argument, row->mask, row->value);
 		if (row->and_mask)
 			snprintf(condition + used, sizeof(condition) - (size_t)used,
-				", arg%u & %#x == %#x", row->and_argument, row->and_mask,
-				row->and_value);
+				", arg%u%s & %#x == %#x", row->and_argument % SECCOMP_UPPER,
+				row->and_argument < SECCOMP_UPPER ? "" : "'s upper half",
+				row->and_mask, row->and_value);
 		printf("  %-24s %-6s  %-34s  %s\n", row->call, seccomp_action_name(row->action),
 			condition, row->why);
 	}

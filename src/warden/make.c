@@ -288,6 +288,7 @@ void make_undo(struct warden *w, struct cell *cell)
 	put_gone(&w->out, &m);
 	warden_tell(w);
 	release(w, cell);
+	w->get_ahead_at_us = clock_now_us();
 }
 
 void make_retry_leftovers(struct warden *w)
@@ -315,7 +316,7 @@ void make_get_ahead(struct warden *w)
 	struct limits usual;
 	struct err ignored;
 
-	w->get_ahead = false;
+	w->get_ahead_at_us = 0;
 	if (w->unusable.kind != ERR_NONE || !w->sealed || w->options->once)
 		return;
 	make_sweep(w);

@@ -26,7 +26,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-enum { EVENTS_MAX = 64, LAST_PATIENCE_MS = 2000 };
+enum { GET_AHEAD_US = 5000, EVENTS_MAX = 64, LAST_PATIENCE_MS = 2000 };
 
 /* One warden per process; its frame buffers are too large for a stack. */
 static struct warden the_warden;
@@ -284,9 +284,10 @@ static int patience_ms(const struct warden *w)
 {
 	int64_t due = 0;
 
-	if (w->pending || w->get_ahead)
+	if (w->pending)
 		return 0;
 	sooner(&due, w->retry_at_us);
+	sooner(&due, w->get_ahead_at_us);
 	for (const struct cell *cell = w->cells; cell; cell = cell->next) {
 		sooner(&due, cell->look_at_us);
 		sooner(&due, cell->kill_at_us);
@@ -307,13 +308,13 @@ static void step(struct warden *w)
 		if (!events[i].data.ptr)
 			on_engine(w);
 	look_at_cells(w);
-	if (count == 0 && w->get_ahead)
+	if (count == 0 && w->get_ahead_at_us && clock_now_us() >= w->get_ahead_at_us)
 		make_get_ahead(w);
 	if (w->pending && !w->engine_gone) {
 		make_next(w);
-		/* The child builds on another processor meanwhile: due as soon as nobody asks for
-		 * anything else. */
-		w->get_ahead = true;
+		/* Not at once: the child begins on our processor, and would wait for us. When its cell
+		 * has ended, or when it runs for long enough not to notice. */
+		w->get_ahead_at_us = clock_now_us() + GET_AHEAD_US;
 	}
 }
 

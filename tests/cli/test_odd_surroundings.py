@@ -1,4 +1,5 @@
 """hotcell where others would stumble: no home, no descriptors, no directory, no rights."""
+import ctypes
 import os
 import resource
 import signal
@@ -222,10 +223,16 @@ $| = 1; print ''; kill 'TERM', $$; sleep 60;
     assert result.code == 128 + signal.SIGTERM
 
 
+SYS_RT_SIGACTION = {"x86_64": 13, "aarch64": 134}[os.uname().machine]
+
+
 def test_ignored_signals_are_not_inherited_by_the_program(anyone, isolation):
     def ignore():
         for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)
+        # The first of the two that glibc keeps to itself; some CI systems start programs so.
+        ignored = (ctypes.c_uint64 * 4)(1)
+        assert ctypes.CDLL(None).syscall(SYS_RT_SIGACTION, 32, ignored, None, 8) == 0
 
     result = anyone("run", "-q", "-l", "sh", "--isolation", isolation, "-c",
                     "grep SigIgn /proc/$$/status", preexec_fn=ignore, restore_signals=False)
@@ -322,8 +329,8 @@ def test_no_new_privileges_is_fine(hotcell, nobody):
 
 def test_a_hotcell_in_a_hotcell_is_told_why_it_cannot(hotcell):
     """No new user namespaces inside."""
-    warden = hotcell.program.with_name("hotcell-warden")
-    files = ("-f", hotcell.program, "-f", warden, "-f", harness.ROOT / "languages")
+    build = harness.ROOT / "build"  # not a sanitized one: that needs calls that a cell does not allow
+    files = ("-f", build / "hotcell", "-f", build / "hotcell-warden", "-f", harness.ROOT / "languages")
     result = hotcell("run", "-l", "sh", *files, "-c",
                      "mkdir -p share/hotcell bin; mv languages share/hotcell; mv hotcell* bin;"
                      " bin/hotcell run -l sh -c 'echo inner'; echo $?")

@@ -1,4 +1,5 @@
 """What the make targets leave, and that an installed hotcell works."""
+import fcntl
 import json
 import os
 import re
@@ -11,9 +12,12 @@ import pytest
 ROOT = harness.ROOT
 
 
-def make(*args, **options):
-    result = subprocess.run(["make", "-C", ROOT, "--no-print-directory", *map(str, args)],
-                            capture_output=True, text=True, **options)
+def make(*args):
+    """One at a time, whichever worker asks: meson allows no two in one build directory."""
+    with open(ROOT / "build" / "test_set_up.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        result = subprocess.run(["make", "-C", ROOT, "--no-print-directory", *map(str, args)],
+                                capture_output=True, text=True)
     assert result.returncode == 0, result.stdout + result.stderr
     return result.stdout
 

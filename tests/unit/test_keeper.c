@@ -47,8 +47,8 @@ static void be_keeper(int control, int lifeline)
 	snprintf(tmp, sizeof(tmp), "%s", in(cell.scratch->path, "tmp"));
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	/* As the engine sees to for a warden: we may be a shell's background job, which ignores some. */
-	for (int s = 1; s < NSIG; s++)
-		signal(s, SIG_DFL);
+	for (int s = 1; s <= 64; s++)
+		syscall(SYS_rt_sigaction, s, (uint64_t[4]){ 0 }, NULL, sizeof(uint64_t));
 	/* What we were started with ourselves; in a cell everything else is closed. */
 	syscall(SYS_close_range, 3, ~0U, 1U << 2 /* CLOSE_RANGE_CLOEXEC */);
 	keeper_main(&options);

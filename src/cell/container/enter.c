@@ -113,6 +113,7 @@ static const char *const masks[] = {
 	"/proc/bus/",
 	"/proc/fs/",
 	"/proc/irq/",
+	"/proc/pressure/",
 	"/proc/scsi/",
 };
 

@@ -77,11 +77,13 @@ static void emit(struct builder *b, struct sock_filter instruction)
 		b->overflow = true;
 }
 
-/* All arguments that the table looks at are 32 bits wide for the kernel too. */
+/* Little-endian: the upper half of an argument lies behind the lower one. */
 static void emit_masked(struct builder *b, unsigned argument, uint32_t mask)
 {
-	emit(b, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-			(uint32_t)(offsetof(struct seccomp_data, args) + 8UL * argument)));
+	size_t offset = offsetof(struct seccomp_data, args) + 8UL * (argument % SECCOMP_UPPER) +
+			(argument >= SECCOMP_UPPER ? 4 : 0);
+
+	emit(b, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (uint32_t)offset));
 	if (mask != 0xffffffff)
 		emit(b, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_AND | BPF_K, mask));
 }

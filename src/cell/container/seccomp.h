@@ -1,9 +1,9 @@
 /* seccomp: which system calls a program in a container cell may make.
  *
  * One table says it all: what is in it as allowed is allowed; what is in it as denied fails with
- * EPERM, for a reason that stands beside it; what is ignored succeeds without being done; whatever is not in it fails with ENOSYS, as on an
- * older kernel, so that programs that merely try go on. Calls of a foreign ABI (32 bit, x32) end
- * the process. */
+ * EPERM, for a reason that stands beside it; what is ignored succeeds without being done; whatever is
+ * not in it fails with ENOSYS, as on an older kernel, so that programs that merely try go on. Calls
+ * of a foreign ABI (32 bit, x32) end the process. */
 #ifndef HOTCELL_CELL_CONTAINER_SECCOMP_H
 #define HOTCELL_CELL_CONTAINER_SECCOMP_H
 
@@ -15,8 +15,12 @@
 
 enum seccomp_action { CALL_ALLOWED, CALL_DENIED, CALL_ABSENT, CALL_IGNORED };
 
-/* A rule may look at one argument, or two: it fits if (argument & mask) == value; mask 0 = always. Of several
- * rows for a call the first that fits counts, and if none does the call is denied. */
+/* A rule may look at one argument, or two: it fits if (argument & mask) == value; mask 0 = always.
+ * Of several rows for a call the first that fits counts, and if none does the call is denied. Only
+ * the lower half of an argument is compared, which is all of it for the calls in question; of a
+ * pointer the upper half is a condition of its own, with SECCOMP_UPPER added to its number. */
+enum { SECCOMP_UPPER = 8 };
+
 struct seccomp_row {
 	const char *call;
 	enum seccomp_action action;
@@ -38,8 +42,8 @@ extern const int seccomp_numbers[];
 const char *seccomp_action_name(enum seccomp_action action);
 
 /* With `memory_is_soft` System V shared memory is absent: it belongs to no process, so a watch over
- * processes does not see it. Compiles the table once; seccomp_install() is what each cell does. The program is owned by the
- * caller and freed by free(program.filter). */
+ * processes does not see it. Compiles the table once; seccomp_install() is what each cell does. The
+ * program is owned by the caller and freed by free(program.filter). */
 int seccomp_compile(bool memory_is_soft, struct sock_fprog *ret, struct err *e);
 int seccomp_install(const struct sock_fprog *program, struct err *e);
 

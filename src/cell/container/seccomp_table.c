@@ -311,6 +311,7 @@ const struct seccomp_row seccomp_table[] = {
 
 	/* Calls that are fine but for some of their arguments: the first row that fits is taken; EPERM if
 	 * none does. */
+	{ "prlimit64", CALL_ALLOWED, 2, 0xffffffff, 0, "no new limit: only reads", 2 + SECCOMP_UPPER, 0xffffffff, 0 },
 	{ "prlimit64", CALL_DENIED, 1, 0xffffffff, 4, "RLIMIT_CORE at 0 would call the host's crash handler" },
 	{ "prlimit64", CALL_ALLOWED, 0, 0xffffffff, 0, "its own limits; never those of the keeper" },
 	{ "setrlimit", CALL_DENIED, 0, 0xffffffff, 4, "likewise" },
