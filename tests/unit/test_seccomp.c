@@ -16,6 +16,7 @@
 #include <sys/mount.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -112,6 +113,17 @@ static uint32_t answer_by_name(const char *name, unsigned argument, uint64_t val
 	return answer(number, argument, value);
 }
 
+static uint32_t prlimit_answer(int pid, int resource, uint64_t new_limit)
+{
+	struct seccomp_data data = {
+		.nr = SYS_prlimit64,
+		.arch = seccomp_arch_native(),
+		.args = { (uint64_t)pid, (uint64_t)resource, new_limit },
+	};
+
+	return answer_of(&data);
+}
+
 static uint32_t code_of(enum seccomp_action action)
 {
 	switch (action) {
@@ -127,6 +139,15 @@ static uint32_t code_of(enum seccomp_action action)
 	return KILLED;
 }
 
+/* As a condition of a row looks at it: one half of an argument. */
+static void set_half(struct seccomp_data *data, unsigned argument, uint32_t value)
+{
+	uint64_t *whole = (uint64_t *)&data->args[argument % SECCOMP_UPPER];
+
+	*whole = argument < SECCOMP_UPPER ? (*whole & 0xffffffff00000000ULL) | value :
+					    (uint32_t)*whole | (uint64_t)value << 32;
+}
+
 static void every_row_gives_what_it_says(void **state)
 {
 	(void)state;
@@ -134,6 +155,7 @@ static void every_row_gives_what_it_says(void **state)
 		const struct seccomp_row *row = &seccomp_table[i];
 		/* Bits that the row does not look at, and those beyond 32, make no difference. */
 		const uint64_t others[] = { 0, (uint32_t)~row->mask, 0xabcdef0000000000ULL };
+		bool is_read = strcmp(row->call, "prlimit64") == 0 && row->argument == 2;
 
 		for (size_t k = 0; k < COUNT(others) && seccomp_numbers[i] >= 0; k++) {
 			struct seccomp_data data = {
@@ -141,9 +163,12 @@ static void every_row_gives_what_it_says(void **state)
 				.arch = seccomp_arch_native(),
 			};
 
-			if (row->and_mask)
-				data.args[row->and_argument] = row->and_value;
+			/* A new limit, so that the rows behind the one for reading are asked too. */
+			if (strcmp(row->call, "prlimit64") == 0)
+				data.args[2] = is_read ? 0 : 0x7ffc00000000;
 			data.args[row->argument] = row->value | (row->mask ? others[k] : 0);
+			if (row->and_mask)
+				set_half(&data, row->and_argument, row->and_value);
 			if (answer_of(&data) != code_of(row->action))
 				fail_msg("row %u, %s (%s), answers 0x%x to 0x%llx", i, row->call,
 					row->why, answer_of(&data),
@@ -341,8 +366,18 @@ static void the_keeper_cannot_be_slowed_down(void **state)
 	assert_int_equal(answer_by_name("setpriority", 1, 1), DENIED);
 	assert_int_equal(answer_by_name("setpriority", 0, 2), DENIED);
 	assert_int_equal(answer_by_name("ioprio_set", 1, 1), DENIED);
-	assert_int_equal(answer_by_name("prlimit64", 0, 1), DENIED);
-	assert_int_equal(answer_by_name("prlimit64", 0, 0), ALLOWED);
+	assert_int_equal(prlimit_answer(1, RLIMIT_NOFILE, 0x7ffc12345678), DENIED);
+	assert_int_equal(prlimit_answer(0, RLIMIT_NOFILE, 0x7ffc12345678), ALLOWED);
+}
+
+static void the_core_limit_is_read_but_not_set(void **state)
+{
+	(void)state;
+	assert_int_equal(prlimit_answer(0, RLIMIT_CORE, 0), ALLOWED);
+	assert_int_equal(prlimit_answer(0, RLIMIT_CORE, 0x7ffc12345678), DENIED);
+	/* Pointers that are NULL in one half only. */
+	assert_int_equal(prlimit_answer(0, RLIMIT_CORE, 0x7ffc00000000), DENIED);
+	assert_int_equal(prlimit_answer(0, RLIMIT_CORE, 0x12345678), DENIED);
 }
 
 static void what_reaches_beyond_the_cell_is_denied_or_absent(void **state)
@@ -457,6 +492,7 @@ int main(void)
 		TEST(what_programs_need_every_day_is_allowed),
 		TEST(no_flag_of_clone_makes_a_namespace),
 		TEST(only_everyday_sockets_are_made),
+		TEST(the_core_limit_is_read_but_not_set),
 		TEST(the_keeper_cannot_be_slowed_down),
 		TEST(what_reaches_beyond_the_cell_is_denied_or_absent),
 		TEST(the_kernel_takes_the_filter_and_answers_the_same),
