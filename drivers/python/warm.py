@@ -1,0 +1,190 @@
+"""warm: `python3 warm.py [MODULE…]` imports the modules, warms itself, and waits for a program to run.
+
+It is what a warm cell's snapshot is made of: the machine is stopped while this waits in its first
+read, and every run starts from there, once. So nothing here is used twice, and what one run leaves in
+the interpreter the next one never sees.
+
+A request is made of fields that end with a NUL:
+
+    flags         l: print the value of a last expression, as the REPL does
+    path          of the program
+    N, N × field  its arguments
+    N, N × field  environment variables, NAME=value
+    text          the program itself, to the end of the request; if there is none, it is read from path
+
+The exit status goes back as one byte. Descriptor 999 exists in warm machines only.
+"""
+
+
+def run(namespace, preload):
+    import ast
+    import atexit
+    import importlib.machinery
+    import io
+    import os
+    import sys
+    import threading
+    import types
+
+    REQUESTS = 999
+    REQUEST_MAX = 128 * 1024
+    own = namespace["__file__"]
+
+    for name in preload:
+        try:
+            __import__(name)
+        except ImportError:
+            pass  # what is not installed cannot be warm
+
+    def take(data, at):
+        end = data.index(b"\0", at)
+        return data[at:end], end + 1
+
+    def take_list(data, at):
+        count, at = take(data, at)
+        fields = []
+        for _ in range(int(count)):
+            field, at = take(data, at)
+            fields.append(os.fsdecode(field))
+        return fields, at
+
+    def parse(data):
+        flags, at = take(data, 0)
+        path, at = take(data, at)
+        arguments, at = take_list(data, at)
+        environment, at = take_list(data, at)
+        return flags, os.fsdecode(path), arguments, environment, data[at:]
+
+    def become_main(path):
+        loader = importlib.machinery.SourceFileLoader("__main__", path)
+        builtins = namespace["__builtins__"]
+        namespace.clear()
+        namespace.update(
+            __name__="__main__", __doc__=None, __package__=None, __loader__=loader,
+            __spec__=None, __annotations__={}, __builtins__=builtins, __file__=path,
+            __cached__=None)
+
+    def compile_parts(source, path, shows_last):
+        if not shows_last:
+            return compile(source, path, "exec", dont_inherit=True), None
+        tree = compile(source, path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+        last = None
+        if tree.body and isinstance(tree.body[-1], ast.Expr):
+            last = ast.Interactive([tree.body.pop()])
+        code = compile(tree, path, "exec", dont_inherit=True)
+        if last is None:
+            return code, None
+        future = code.co_flags & FUTURE_FLAGS
+        return code, compile(last, path, "single", flags=future, dont_inherit=True)
+
+    def future_flags():
+        import __future__
+        flags = 0
+        for name in __future__.all_feature_names:
+            flags |= getattr(__future__, name).compiler_flag
+        return flags
+
+    def fresh_randomness():
+        """Two runs must never draw the same numbers, though they start from the same memory."""
+        random = sys.modules.get("random")
+        if random:
+            random.seed()
+        numpy_random = sys.modules.get("numpy.random")
+        if numpy_random:
+            numpy_random.seed()
+
+    def status_of(exit):
+        code = exit.code
+        if code is None:
+            return 0
+        if isinstance(code, int):
+            return code & 0xff
+        print(code, file=sys.stderr)
+        return 1
+
+    def report(error):
+        traceback = error.__traceback__
+        while traceback and traceback.tb_frame.f_code.co_filename == own:
+            traceback = traceback.tb_next
+        error.__traceback__ = traceback
+        sys.last_type, sys.last_value, sys.last_traceback = type(error), error, traceback
+        try:
+            sys.excepthook(type(error), error, traceback)
+        except SystemExit as exit:
+            return status_of(exit)
+        except BaseException:
+            sys.__excepthook__(type(error), error, traceback)
+        return 1
+
+    def execute(source, path, shows_last):
+        try:
+            if not source:
+                with open(path, "rb") as file:
+                    source = file.read()
+            statements, last = compile_parts(source, path, shows_last)
+            exec(statements, namespace)
+            if last:
+                exec(last, namespace)
+        except SystemExit as exit:
+            return status_of(exit)
+        except KeyboardInterrupt as error:
+            report(error)
+            return 130
+        except BaseException as error:
+            return report(error)
+        return 0
+
+    def finish(status):
+        """What the interpreter does at its end, as far as a program can tell."""
+        try:
+            threading._shutdown()
+        except BaseException as error:
+            report(error)
+        atexit._run_exitfuncs()
+        for stream in sys.stdout, sys.stderr:
+            try:
+                stream.flush()
+            except (AttributeError, ValueError):
+                pass  # the program has closed or replaced it
+            except OSError:
+                status = status or 120
+        return status
+
+    def serve(data):
+        flags, path, arguments, environment, source = parse(data)
+        for variable in environment:
+            name, _, value = variable.partition("=")
+            os.environ[name] = value
+        sys.argv[:] = [path, *arguments]
+        sys.path[0] = os.path.dirname(path)
+        fresh_randomness()
+        become_main(path)
+        return finish(execute(source, path, b"l" in flags))
+
+    def warm_up():
+        """The first use of many things is slow; here nobody waits for it."""
+        program = (b"l\0/workspace/main.py\0001\0a\0001\0A=1\0def f(x):\n    return [i * 2 for i in range(x)]\n"
+                   b"class C:\n    pass\nprint(sum(range(101)), f(3), f'{1 + 1:>5}')\nC()\n")
+        kept = dict(namespace), sys.stdout, sys.stderr, sys.argv[:], sys.path[0], dict(os.environ)
+        for _ in range(20):
+            sys.stdout = sys.stderr = io.TextIOWrapper(io.BytesIO(), write_through=True)
+            flags, path, arguments, environment, source = parse(program)
+            become_main(path)
+            execute(source, path, True)
+            execute(b"1/0", path, False)
+        namespace.clear()
+        namespace.update(kept[0])
+        sys.stdout, sys.stderr, sys.argv[:], sys.path[0] = kept[1:5]
+        os.environ.clear()
+        os.environ.update(kept[5])
+        import linecache
+        linecache.clearcache()
+
+    FUTURE_FLAGS = future_flags()
+    warm_up()
+    data = os.read(REQUESTS, REQUEST_MAX)
+    os.write(REQUESTS, bytes([serve(data)]))
+
+
+import sys  # noqa: E402
+run(globals(), sys.argv[1:])

@@ -1,0 +1,553 @@
+#include "vmm/call_misc.h"
+
+#include "base/own.h"
+#include "vmm/signal.h"
+#include "vmm/stub/layout.h"
+#include "vmm/thread.h"
+#include "vmm/warm.h"
+#include "wire/vmm_start.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/sysinfo.h>
+#include <sys/time.h>
+#include <sys/times.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CALL(name) int64_t call_##name(struct guest *g, const uint64_t a[6])
+#define UNUSED                                                                                     \
+	(void)g;                                                                                   \
+	(void)a
+#define HOST(value) ((value) < 0 ? -errno : 0)
+
+enum { ID = 1000, TIMERS_MAX = 32 };
+
+static int64_t put(struct guest *g, uint64_t address, const void *from, size_t size)
+{
+	return address ? mem_write(&g->mem, address, from, size) : 0;
+}
+
+CALL(zero)
+{
+	UNUSED;
+	return 0;
+}
+
+CALL(enosys)
+{
+	UNUSED;
+	return -ENOSYS;
+}
+
+CALL(eperm)
+{
+	UNUSED;
+	return -EPERM;
+}
+
+/* ---- who ---- */
+
+CALL(getpid)
+{
+	UNUSED;
+	return g->pid;
+}
+
+CALL(gettid)
+{
+	UNUSED;
+	return guest_thread(g)->tid;
+}
+
+CALL(getppid)
+{
+	UNUSED;
+	return getppid();
+}
+
+CALL(getpgrp)
+{
+	UNUSED;
+	return getpgrp();
+}
+
+CALL(getpgid)
+{
+	pid_t group = getpgid((pid_t)a[0]);
+
+	(void)g;
+	return group < 0 ? -errno : group;
+}
+
+CALL(setpgid)
+{
+	warm_spoil(g);
+	return HOST(setpgid((pid_t)a[0], (pid_t)a[1]));
+}
+
+CALL(getsid)
+{
+	pid_t session = getsid((pid_t)a[0]);
+
+	(void)g;
+	return session < 0 ? -errno : session;
+}
+
+CALL(setsid)
+{
+	pid_t session = setsid();
+
+	UNUSED;
+	warm_spoil(g);
+	return session < 0 ? -errno : session;
+}
+
+CALL(get_id)
+{
+	UNUSED;
+	return ID;
+}
+
+CALL(getresid)
+{
+	const uint32_t id = ID;
+
+	for (int i = 0; i < 3; i++)
+		if (mem_write(&g->mem, a[i], &id, sizeof(id)))
+			return -EFAULT;
+	return 0;
+}
+
+/* To what it is already, in any of up to three places; nothing else. */
+CALL(set_id)
+{
+	(void)g;
+	return (uint32_t)a[0] == ID || (uint32_t)a[0] == UINT32_MAX ? 0 : -EPERM;
+}
+
+CALL(getgroups)
+{
+	const uint32_t id = ID;
+
+	if (a[0] == 0)
+		return 1;
+	return mem_write(&g->mem, a[1], &id, sizeof(id)) ? -EFAULT : 1;
+}
+
+CALL(capget)
+{
+	struct __user_cap_header_struct header;
+	struct __user_cap_data_struct none[2] = { { 0 } };
+
+	if (mem_read(&g->mem, &header, a[0], sizeof(header)))
+		return -EFAULT;
+	if (header.version != _LINUX_CAPABILITY_VERSION_3) {
+		header.version = _LINUX_CAPABILITY_VERSION_3;
+		return mem_write(&g->mem, a[0], &header, sizeof(header)) ? -EFAULT :
+		       a[1]						 ? -EINVAL :
+									   0;
+	}
+	return put(g, a[1], none, sizeof(none));
+}
+
+CALL(arch_prctl)
+{
+	struct registers *r = &guest_thread(g)->registers;
+
+	switch (a[0]) {
+	case 0x1001: /* ARCH_SET_GS */
+	case 0x1002: /* ARCH_SET_FS */
+		if (a[1] >= ADDRESS_END)
+			return -EPERM;
+		*(a[0] == 0x1001 ? &r->gs_base : &r->fs_base) = a[1];
+		return 0;
+	case 0x1003:
+		return mem_write(&g->mem, a[1], &r->fs_base, 8);
+	case 0x1004:
+		return mem_write(&g->mem, a[1], &r->gs_base, 8);
+	default:
+		return -EINVAL;
+	}
+}
+
+CALL(prctl)
+{
+	char name[16] = "";
+
+	switch (a[0]) {
+	case PR_SET_NAME:
+		if (mem_string(&g->mem, name, a[1], sizeof(name)) == -EFAULT)
+			return -EFAULT;
+		name[15] = '\0';
+		memcpy(g->comm, name, sizeof(name));
+		return 0;
+	case PR_GET_NAME:
+		return mem_write(&g->mem, a[1], g->comm, sizeof(g->comm));
+	case PR_GET_DUMPABLE:
+		return 1;
+	case PR_SET_DUMPABLE:
+	case PR_SET_PDEATHSIG:
+	case PR_SET_VMA:
+	case PR_SET_TIMERSLACK:
+	case PR_SET_NO_NEW_PRIVS:
+	case PR_SET_THP_DISABLE:
+		return 0;
+	case PR_GET_NO_NEW_PRIVS:
+		return 1;
+	case PR_SET_CHILD_SUBREAPER:
+		warm_spoil(g);
+		return HOST(prctl(PR_SET_CHILD_SUBREAPER, a[1]));
+	case PR_CAPBSET_READ:
+		return a[1] <= 40 ? 0 : -EINVAL;
+	default:
+		return -EINVAL;
+	}
+}
+
+CALL(set_tid_address)
+{
+	guest_thread(g)->clear_tid = a[0];
+	return guest_thread(g)->tid;
+}
+
+/* ---- what machine ---- */
+
+CALL(uname)
+{
+	struct utsname name;
+
+	if (uname(&name))
+		return -errno;
+	return mem_write(&g->mem, a[0], &name, sizeof(name));
+}
+
+CALL(sysinfo)
+{
+	struct sysinfo info;
+
+	if (sysinfo(&info))
+		return -errno;
+	info.totalram = g->memory_bytes;
+	info.freeram = g->memory_bytes / 2;
+	info.sharedram = info.bufferram = info.totalswap = info.freeswap = 0;
+	info.totalhigh = info.freehigh = 0;
+	info.mem_unit = 1;
+	info.procs = 1;
+	return mem_write(&g->mem, a[0], &info, sizeof(info));
+}
+
+CALL(getrandom)
+{
+	struct iovec pieces[16];
+	int count = mem_pieces(&g->mem, a[0], a[1] < 1 << 20 ? a[1] : 1 << 20, true, pieces, 16);
+	int64_t done = 0;
+
+	if (a[2] & ~7ULL)
+		return -EINVAL;
+	if (a[1] == 0)
+		return 0;
+	for (int i = 0; i < count; i++) {
+		ssize_t n = getrandom(pieces[i].iov_base, pieces[i].iov_len, 0);
+
+		if (n < 0)
+			return done ? done : -errno;
+		done += n;
+		if ((size_t)n < pieces[i].iov_len)
+			break;
+	}
+	return count < 0 ? count : done;
+}
+
+/* ---- how much ---- */
+
+/* The VMM's own limit of descriptors is another one than the program's. */
+static int64_t limit(struct guest *g, uint64_t which, const struct rlimit *new, struct rlimit *old)
+{
+	if (which >= RLIM_NLIMITS)
+		return -EINVAL;
+	if (new && new->rlim_cur > new->rlim_max)
+		return -EINVAL;
+	if (which == RLIMIT_NOFILE) {
+		*old = (struct rlimit){ g->open_files, g->open_files };
+		if (new && new->rlim_max > g->open_files)
+			return -EPERM;
+		if (new)
+			g->open_files = new->rlim_cur;
+		return 0;
+	}
+	if (getrlimit((__rlimit_resource_t)which, old))
+		return -errno;
+	/* Address space is the guest's, not ours; and a core limit is not to be touched. */
+	if (!new || which == RLIMIT_AS || which == RLIMIT_DATA || which == RLIMIT_STACK)
+		return 0;
+	warm_spoil(g); /* it cannot be raised again */
+	return HOST(setrlimit((__rlimit_resource_t)which, new));
+}
+
+CALL(getrlimit)
+{
+	struct rlimit old;
+	int64_t result = limit(g, a[0], NULL, &old);
+
+	return result ? result : mem_write(&g->mem, a[1], &old, sizeof(old));
+}
+
+CALL(setrlimit)
+{
+	struct rlimit old;
+	struct rlimit new;
+
+	if (mem_read(&g->mem, &new, a[1], sizeof(new)))
+		return -EFAULT;
+	return limit(g, a[0], &new, &old);
+}
+
+CALL(prlimit64)
+{
+	struct rlimit old;
+	struct rlimit new;
+	int64_t result;
+
+	if (a[0] && (int)a[0] != g->pid)
+		return -EPERM;
+	if (a[2] && mem_read(&g->mem, &new, a[2], sizeof(new)))
+		return -EFAULT;
+	result = limit(g, a[1], a[2] ? &new : NULL, &old);
+	return result ? result : put(g, a[3], &old, sizeof(old));
+}
+
+CALL(getrusage)
+{
+	struct rusage usage;
+	int who = (int)a[0] == 1 /* a thread */ ? RUSAGE_SELF : (int)a[0];
+
+	if (getrusage(who, &usage))
+		return -errno;
+	return mem_write(&g->mem, a[1], &usage, sizeof(usage));
+}
+
+CALL(times)
+{
+	struct tms used;
+	clock_t now = times(&used);
+	int64_t result = put(g, a[0], &used, sizeof(used));
+
+	return result ? result : now;
+}
+
+CALL(sched_yield)
+{
+	UNUSED;
+	if (thread_others_run(g)) {
+		/* The result must stand before another one runs. */
+		guest_thread(g)->registers.general.rax = 0;
+		guest_thread(g)->tries_again = false;
+		thread_schedule(g);
+		return CALL_SET_REGISTERS;
+	}
+	return 0;
+}
+
+CALL(sched_getaffinity)
+{
+	const uint64_t one = 1;
+
+	if (a[1] < 8)
+		return -EINVAL;
+	return mem_write(&g->mem, a[2], &one, sizeof(one)) ? -EFAULT : 8;
+}
+
+CALL(sched_getparam)
+{
+	const int zero = 0;
+
+	return mem_write(&g->mem, a[1], &zero, sizeof(zero));
+}
+
+CALL(getpriority)
+{
+	UNUSED;
+	return 20; /* nice 0 */
+}
+
+CALL(getcpu)
+{
+	const uint32_t zero = 0;
+
+	if (put(g, a[0], &zero, sizeof(zero)) || put(g, a[1], &zero, sizeof(zero)))
+		return -EFAULT;
+	return 0;
+}
+
+/* ---- when ---- */
+
+CALL(clock_gettime)
+{
+	struct timespec now;
+
+	/* Clocks of other processes are named by negative numbers. */
+	if ((int)a[0] < 0 || clock_gettime((clockid_t)a[0], &now))
+		return -EINVAL;
+	return mem_write(&g->mem, a[1], &now, sizeof(now));
+}
+
+CALL(clock_getres)
+{
+	struct timespec resolution;
+
+	if ((int)a[0] < 0 || clock_getres((clockid_t)a[0], &resolution))
+		return -EINVAL;
+	return put(g, a[1], &resolution, sizeof(resolution));
+}
+
+CALL(gettimeofday)
+{
+	const struct timezone utc = { 0 };
+	struct timeval now;
+
+	gettimeofday(&now, NULL);
+	if (put(g, a[0], &now, sizeof(now)) || put(g, a[1], &utc, sizeof(utc)))
+		return -EFAULT;
+	return 0;
+}
+
+CALL(time)
+{
+	time_t now = time(NULL);
+	int64_t result = put(g, a[0], &now, sizeof(now));
+
+	return result ? result : now;
+}
+
+static int64_t sleep_until(struct guest *g, uint64_t timeout, bool is_absolute, int clock)
+{
+	int result;
+
+	if (!timeout)
+		return -EFAULT;
+	if (guest_thread(g)->tries_again && thread_expired(guest_thread(g)))
+		return 0;
+	result = thread_deadline(g, timeout, is_absolute, clock);
+	return result ? result : CALL_WAITS;
+}
+
+CALL(nanosleep)
+{
+	return sleep_until(g, a[0], false, CLOCK_MONOTONIC);
+}
+
+CALL(clock_nanosleep)
+{
+	if ((int)a[0] < 0)
+		return -EINVAL;
+	return sleep_until(g, a[2], a[1] & TIMER_ABSTIME, (int)a[0]);
+}
+
+/* Timers are the host's: their signals come to us like those from anywhere else. */
+CALL(alarm)
+{
+	(void)g;
+	return alarm((unsigned)a[0]);
+}
+
+CALL(getitimer)
+{
+	struct itimerval value;
+
+	if (getitimer((__itimer_which_t)a[0], &value))
+		return -errno;
+	return mem_write(&g->mem, a[1], &value, sizeof(value));
+}
+
+CALL(setitimer)
+{
+	struct itimerval new;
+	struct itimerval old;
+
+	if (mem_read(&g->mem, &new, a[1], sizeof(new)))
+		return -EFAULT;
+	if (setitimer((__itimer_which_t)a[0], &new, &old))
+		return -errno;
+	return put(g, a[2], &old, sizeof(old));
+}
+
+static struct {
+	bool used;
+	int host;
+} timers[TIMERS_MAX];
+
+static int host_timer(uint64_t id)
+{
+	return id < TIMERS_MAX && timers[id].used ? timers[id].host : -1;
+}
+
+CALL(timer_create)
+{
+	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM };
+	int id = 0;
+
+	while (id < TIMERS_MAX && timers[id].used)
+		id++;
+	if (id == TIMERS_MAX)
+		return -EAGAIN;
+	if (a[1] && mem_read(&g->mem, &event, a[1], sizeof(event)))
+		return -EFAULT;
+	if ((int)a[0] < 0 || event.sigev_signo < 1 || event.sigev_signo > SIGNALS_MAX)
+		return -EINVAL;
+	/* To a thread: to whichever takes it. */
+	if (event.sigev_notify == SIGEV_THREAD_ID)
+		event.sigev_notify = SIGEV_SIGNAL;
+	if (event.sigev_notify != SIGEV_SIGNAL && event.sigev_notify != SIGEV_NONE)
+		return -EINVAL;
+	warm_spoil(g);
+	if (syscall(SYS_timer_create, (int)a[0], &event, &timers[id].host))
+		return -errno;
+	timers[id].used = true;
+	return mem_write(&g->mem, a[2], &id, sizeof(id));
+}
+
+CALL(timer_settime)
+{
+	struct itimerspec new;
+	struct itimerspec old;
+
+	if (host_timer(a[0]) < 0)
+		return -EINVAL;
+	if (mem_read(&g->mem, &new, a[2], sizeof(new)))
+		return -EFAULT;
+	if (syscall(SYS_timer_settime, host_timer(a[0]), (int)a[1], &new, &old))
+		return -errno;
+	return put(g, a[3], &old, sizeof(old));
+}
+
+CALL(timer_gettime)
+{
+	struct itimerspec now;
+
+	if (host_timer(a[0]) < 0 || syscall(SYS_timer_gettime, host_timer(a[0]), &now))
+		return -EINVAL;
+	return mem_write(&g->mem, a[1], &now, sizeof(now));
+}
+
+CALL(timer_getoverrun)
+{
+	(void)g;
+	return host_timer(a[0]) < 0 ? -EINVAL : syscall(SYS_timer_getoverrun, host_timer(a[0]));
+}
+
+CALL(timer_delete)
+{
+	(void)g;
+	if (host_timer(a[0]) < 0)
+		return -EINVAL;
+	syscall(SYS_timer_delete, timers[a[0]].host);
+	timers[a[0]].used = false;
+	return 0;
+}

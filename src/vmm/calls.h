@@ -1,0 +1,24 @@
+/* calls: THE table of system calls. */
+#ifndef HOTCELL_VMM_CALLS_H
+#define HOTCELL_VMM_CALLS_H
+
+#include "vmm/guest.h"
+
+typedef int64_t call_handler(struct guest *g, const uint64_t a[6]);
+
+/* How its arguments are shown in a trace, a letter for each: d number, x hexadecimal, p address,
+ * s string, f descriptor, o octal. */
+struct call_row {
+	uint16_t number;
+	const char *name;
+	call_handler *handler; /* NULL: known, and refused with ENOSYS */
+	const char *arguments;
+	const char *why; /* what is special about it here; empty = nothing */
+};
+
+extern const struct call_row call_rows[];
+extern const unsigned call_rows_count;
+
+const struct call_row *call_find(uint64_t number);
+
+#endif

@@ -1,0 +1,20 @@
+/* dirty: which pages of a private mapping were written since it was made. */
+#ifndef HOTCELL_VMM_DIRTY_H
+#define HOTCELL_VMM_DIRTY_H
+
+#include "base/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct dirty_range {
+	uint64_t start; /* from the beginning of the mapping */
+	uint64_t end;
+};
+
+/* Opens our own page map; before /proc is out of reach. */
+int dirty_open(int proc_fd, struct err *e);
+/* Returns how many ranges, or -1. They are valid until the next call. */
+int dirty_find(const uint8_t *start, uint64_t size, const struct dirty_range **ret, struct err *e);
+
+#endif

@@ -1,0 +1,24 @@
+/* elf: programs, from file to first instruction. */
+#ifndef HOTCELL_VMM_ELF_H
+#define HOTCELL_VMM_ELF_H
+
+#include "vmm/guest.h"
+
+/* What execve() would start for `path`: itself, or the interpreter that its first line names, with
+ * the arguments changed accordingly. All strings are the caller's or live as long as `ret`. */
+struct elf_program {
+	char path[PATH_SIZE];
+	const char **argv; /* NULL-terminated; freed by elf_program_close() */
+	char line[2][256]; /* the first lines of scripts, which argv points into */
+	char scripts[2][PATH_SIZE];
+};
+
+/* 0 or a negative errno, as execve() would give it. */
+int elf_resolve(const char *path, const char *const *argv, struct elf_program *ret);
+void elf_program_close(struct elf_program *p);
+
+/* Puts the program into empty memory and sets the current thread's registers. */
+int elf_load(struct guest *g, const char *path, const char *const *argv,
+	const char *const *environment);
+
+#endif

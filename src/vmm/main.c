@@ -1,0 +1,204 @@
+/* hotcell-vmm: runs one program as the guest of a virtual machine that has no kernel. wire/vmm_start.h
+ * says how it is started; docs/VM.md how it works. */
+#include "base/buf.h"
+#include "base/own.h"
+#include "vmm/call_file.h"
+#include "vmm/dirty.h"
+#include "vmm/elf.h"
+#include "vmm/fds.h"
+#include "vmm/guest.h"
+#include "vmm/probe.h"
+#include "vmm/process.h"
+#include "vmm/signal.h"
+#include "vmm/snapshot.h"
+#include "vmm/tables.h"
+#include "vmm/thread.h"
+#include "vmm/tick.h"
+#include "vmm/warm.h"
+#include "wire/vmm_start.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { FAILED = 125, MEMORY_DEFAULT = 512 << 20 };
+
+#define MEMORY_MAX (64UL << 30)
+
+struct options {
+	uint64_t open_files;
+	uint64_t memory_bytes;
+	uint64_t ignored;
+	uint64_t blocked;
+	const char *specials;
+	enum warm_mode warm;
+	bool is_known_host;
+	bool is_pvm;
+	bool traces;
+};
+
+static struct guest the_guest;
+
+static _Noreturn void fail(const char *format, const char *what)
+{
+	fprintf(stderr, "hotcell-vmm: ");
+	fprintf(stderr, format, what); // NOLINT(clang-diagnostic-format-nonliteral)
+	fputc('\n', stderr);
+	_exit(FAILED);
+}
+
+static bool take_option(struct options *o, const char *word)
+{
+	unsigned long long x;
+	unsigned long long y;
+	char host[16];
+
+	if (sscanf(word, "--open-files=%llu", &x) == 1)
+		o->open_files = x < VMM_GUEST_FDS ? x : VMM_GUEST_FDS;
+	else if (sscanf(word, "--memory=%llu", &x) == 1)
+		o->memory_bytes = x;
+	else if (sscanf(word, "--signals=%llx,%llx", &x, &y) == 2) {
+		o->ignored = x;
+		o->blocked = y;
+	} else if (sscanf(word, "--host=%15[a-z],%llu", host, &x) == 2) {
+		o->is_known_host = true;
+		o->is_pvm = strcmp(host, "pvm") == 0;
+		tick_set_ns_per_tsc_32(x);
+	} else if (strncmp(word, "--special=", 10) == 0)
+		o->specials = word + 10;
+	else if (strcmp(word, "--trace") == 0)
+		o->traces = true;
+	else if (strcmp(word, "--make-snapshot") == 0)
+		o->warm = WARM_MAKES_SNAPSHOT;
+	else if (strcmp(word, "--from-snapshot") == 0)
+		o->warm = WARM_SERVES;
+	else
+		return false;
+	return true;
+}
+
+/* Room for four times what it may use: addresses are handed out 2 MiB at a time, and what counts is
+ * what is touched, which the cell's own limit holds. */
+static uint64_t memory_size(uint64_t limit)
+{
+	uint64_t size = limit * 4 < (2UL << 30) ? 2UL << 30 : limit * 4;
+
+	return size < MEMORY_MAX ? size : MEMORY_MAX;
+}
+
+static void make_threads(struct guest *g)
+{
+	g->threads = mmap(NULL, THREADS_MAX * sizeof(struct thread), PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (g->threads == MAP_FAILED)
+		fail("no memory for %s", "threads");
+}
+
+static void set_up(struct guest *g, const struct options *o)
+{
+	struct err e = { 0 };
+
+	g->cpu.is_pvm = o->is_pvm;
+	if (!o->is_known_host && probe_host(VMM_KVM_FD, &g->cpu.is_pvm, &e))
+		fail("%s", e.text);
+	make_threads(g);
+	g->pid = getpid();
+	g->open_files = o->open_files;
+	g->memory_bytes = o->memory_bytes;
+	g->traces = o->traces;
+	g->current = thread_new(g);
+	guest_thread(g)->tid = g->pid;
+	guest_thread(g)->blocked = o->blocked;
+	for (int n = 1; n <= SIGNALS_MAX; n++)
+		if (o->ignored & 1ULL << (n - 1))
+			g->actions[n].handler = 1;
+	if (vcpu_open(&g->cpu, VMM_KVM_FD, &e) || mem_open(&g->mem, memory_size(o->memory_bytes), &e))
+		fail("%s", e.text);
+	tables_init(&g->mem, g->cpu.is_pvm);
+	if (o->specials)
+		special_load(o->specials);
+}
+
+static void start(struct guest *g, const char *path, const char *const *argv,
+	const char *const *environment)
+{
+	static struct elf_program program;
+	struct err e = { 0 };
+	const char *name;
+	int result = elf_resolve(path, argv, &program);
+
+	if (result == 0)
+		result = elf_load(g, program.path, program.argv, environment);
+	if (result) {
+		fprintf(stderr, "hotcell-vmm: cannot start '%s': %s\n", path, strerror(-result));
+		_exit(FAILED);
+	}
+	name = strrchr(program.path, '/');
+	snprintf(g->exe, sizeof(g->exe), "%s", program.path);
+	snprintf(g->comm, sizeof(g->comm), "%s", name ? name + 1 : program.path);
+	g->argv = program.argv;
+	g->environment = environment;
+	if (mem_attach(&g->mem, &g->cpu, &e))
+		fail("%s", e.text);
+}
+
+static _Noreturn void run(struct guest *g)
+{
+	signal_open(g);
+	tick_open();
+	guest_set_clock(g);
+	guest_shared(g)->every_call_leaves = g->traces;
+	file_update_output(g);
+	thread_publish(g);
+	guest_run(g);
+}
+
+static _Noreturn void serve_from_snapshot(struct guest *g)
+{
+	struct err e = { 0 };
+
+	if (dirty_open(VMM_PROC_FD, &e))
+		fail("%s", e.text);
+	close(VMM_PROC_FD);
+	make_threads(g);
+	warm_open(g, WARM_SERVES);
+	if (snapshot_load(g, VMM_SNAPSHOT_FD, &e))
+		fail("%s", e.text);
+	guest_thread(g)->waits = false;
+	guest_thread(g)->tries_again = true;
+	run(g);
+}
+
+int main(int argc, char **argv)
+{
+	struct options options = { .open_files = 256, .memory_bytes = MEMORY_DEFAULT };
+	struct guest *g = &the_guest;
+	const char **environment;
+	unsigned long count;
+	char *end;
+	int at = 1;
+
+	while (at < argc && strncmp(argv[at], "--", 2) == 0)
+		if (!take_option(&options, argv[at++]))
+			fail("unknown option '%s'", argv[at - 1]);
+	if (options.warm == WARM_SERVES)
+		serve_from_snapshot(g);
+	if (at >= argc)
+		fail("%s", "nothing to run");
+	count = strtoul(argv[at], &end, 10);
+	if (*end || count > (unsigned long)(argc - at) || (int)count + at + 2 > argc)
+		fail("'%s' is not the number of variables", argv[at]);
+	at++;
+	environment = xalloc((count + 1) * sizeof(*environment));
+	memcpy(environment, &argv[at], count * sizeof(*environment));
+	at += (int)count;
+	set_up(g, &options);
+	start(g, argv[at], (const char *const *)(uintptr_t)&argv[at + 1], environment);
+	if (options.warm)
+		warm_open(g, options.warm);
+	run(g);
+}

@@ -1,0 +1,588 @@
+#include "vmm/mem.h"
+
+#include "base/buf.h"
+#include "base/own.h"
+#include "vmm/stub/layout.h"
+#include "vmm/tables.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* Where mappings go that may go anywhere. Apart, so that plain data share blocks with plain data
+ * (see want() in tables.c). */
+#define PLACE_FILES 0x7d0000000000UL
+#define PLACE_DATA 0x7e0000000000UL
+#define PLACE_RESERVED 0x7e8000000000UL
+#define PLACE_END 0x7f0000000000UL
+/* Hints are followed below this: some programs keep short pointers. Above it they are wishes for
+ * disorder, and every mapping in another gigabyte costs two page tables. */
+#define HINTS_END (1UL << 40)
+/* Larger mappings get memory where they are touched. */
+#define EAGER_MAX (64UL << 20)
+#define AREAS_MAX 65530
+
+void *mem_grow(void *old, uint32_t *room, uint32_t wanted, size_t size)
+{
+	if (wanted <= *room)
+		return old;
+	*room = wanted < 64 ? 64 : wanted * 2;
+	return xgrow(old, *room * size);
+}
+
+/* ---- opening ---- */
+
+static void *reserve(uint64_t size)
+{
+	/* Aligned like physical memory, so that the host may use large pages too. */
+	uint8_t *all = mmap(NULL, size + CHUNK, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	uint64_t skip;
+
+	if (all == MAP_FAILED)
+		return NULL;
+	skip = (CHUNK - (uint64_t)(uintptr_t)all % CHUNK) % CHUNK;
+	if (skip)
+		munmap(all, skip);
+	munmap(all + skip + size, CHUNK - skip);
+	return all + skip;
+}
+
+int mem_open(struct mem *m, uint64_t size, struct err *e)
+{
+	*m = (struct mem){ .size = size / CHUNK * CHUNK };
+	m->host = reserve(m->size);
+	if (!m->host)
+		return err_sys(e, "reserve %llu MiB of guest memory",
+			(unsigned long long)(m->size >> 20));
+	m->names = mem_grow(NULL, &m->names_room, 1, sizeof(*m->names));
+	m->names[m->names_count++] = NULL;
+	return 0;
+}
+
+static void forget(struct mem *m)
+{
+	for (uint32_t i = 1; i < m->names_count; i++)
+		free(m->names[i]);
+	m->names_count = 1;
+	m->areas_count = 0;
+	m->blocks_count = 0;
+	m->free_chunks_count = 0;
+	m->extra_tables_count = 0;
+	m->edits_count = 0;
+	m->heap_start = 0;
+	m->snapshot_chunks = 0;
+	m->remaps_count = 0;
+}
+
+void mem_close(struct mem *m)
+{
+	forget(m);
+	free(m->names);
+	free(m->areas);
+	free(m->blocks);
+	free(m->free_chunks);
+	free(m->remaps);
+	munmap(m->host, m->size);
+	*m = (struct mem){ 0 };
+}
+
+int mem_clear(struct mem *m, struct err *e)
+{
+	forget(m);
+	if (mmap(m->host, m->size, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) != m->host)
+		return err_sys(e, "fresh guest memory");
+	m->cpu = NULL;
+	m->in_slots = 0;
+	return 0;
+}
+
+int mem_attach(struct mem *m, struct vcpu *cpu, struct err *e)
+{
+	uint64_t wanted = (uint64_t)m->next_chunk * CHUNK;
+
+	m->cpu = cpu;
+	m->in_slots = 0;
+	/* The first slots hold what is there already; later ones come as they are needed. */
+	wanted = wanted < (128UL << 20) ? (128UL << 20) : wanted;
+	wanted = wanted > m->size ? m->size : wanted;
+	if (vcpu_add_memory(cpu, 0, wanted, m->host, e))
+		return -1;
+	m->in_slots = wanted;
+	return 0;
+}
+
+uint32_t mem_name(struct mem *m, const char *name)
+{
+	for (uint32_t i = 1; i < m->names_count; i++)
+		if (strcmp(m->names[i], name) == 0)
+			return i;
+	m->names = mem_grow(m->names, &m->names_room, m->names_count + 1, sizeof(*m->names));
+	m->names[m->names_count] = xstrdup(name);
+	return m->names_count++;
+}
+
+/* ---- areas ---- */
+
+uint32_t mem_first(const struct mem *m, uint64_t address)
+{
+	uint32_t low = 0;
+	uint32_t high = m->areas_count;
+
+	while (low < high) {
+		uint32_t middle = (low + high) / 2;
+
+		if (m->areas[middle].end <= address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+struct area *mem_find(const struct mem *m, uint64_t address)
+{
+	uint32_t i = mem_first(m, address);
+
+	return i < m->areas_count && m->areas[i].start <= address ? &m->areas[i] : NULL;
+}
+
+bool mem_is_free(const struct mem *m, uint64_t start, uint64_t end)
+{
+	uint32_t i = mem_first(m, start);
+
+	return i == m->areas_count || m->areas[i].start >= end;
+}
+
+static uint64_t first_fit(const struct mem *m, uint64_t from, uint64_t to, uint64_t length)
+{
+	uint64_t align = length >= CHUNK ? CHUNK : PAGE;
+	uint64_t at = from;
+
+	for (uint32_t i = mem_first(m, from); i < m->areas_count && m->areas[i].start < at + length;
+		i++)
+		if (m->areas[i].end > at)
+			at = (m->areas[i].end + align - 1) / align * align;
+	return at + length <= to ? at : 0;
+}
+
+uint64_t mem_place(
+	const struct mem *m, uint64_t hint, uint64_t length, unsigned protection, bool is_file)
+{
+	uint64_t at;
+
+	if (length > ADDRESS_END)
+		return 0;
+	hint = PAGE_DOWN(hint);
+	if (hint >= LOW_END && hint + length <= HINTS_END && mem_is_free(m, hint, hint + length))
+		return hint;
+	if (protection == PROT_NONE)
+		at = first_fit(m, PLACE_RESERVED, PLACE_END, length);
+	else if (is_file || protection & PROT_EXEC)
+		at = first_fit(m, PLACE_FILES, PLACE_DATA, length);
+	else
+		at = first_fit(m, PLACE_DATA, PLACE_RESERVED, length);
+	return at ? at : first_fit(m, 0x100000000000UL, PLACE_FILES, length);
+}
+
+static int insert(struct mem *m, uint32_t at, const struct area *area)
+{
+	if (m->areas_count >= AREAS_MAX)
+		return -ENOMEM;
+	m->areas = mem_grow(m->areas, &m->areas_room, m->areas_count + 1, sizeof(*m->areas));
+	memmove(&m->areas[at + 1], &m->areas[at], (m->areas_count - at) * sizeof(*m->areas));
+	m->areas[at] = *area;
+	m->areas_count++;
+	return 0;
+}
+
+static void delete(struct mem *m, uint32_t from, uint32_t to)
+{
+	memmove(&m->areas[from], &m->areas[to], (m->areas_count - to) * sizeof(*m->areas));
+	m->areas_count -= to - from;
+}
+
+static int split(struct mem *m, uint64_t at)
+{
+	uint32_t i = mem_first(m, at);
+	struct area upper;
+	int result;
+
+	if (i == m->areas_count || m->areas[i].start >= at)
+		return 0;
+	upper = m->areas[i];
+	upper.start = at;
+	upper.offset += at - m->areas[i].start;
+	result = insert(m, i + 1, &upper);
+	if (result == 0)
+		m->areas[i].end = at;
+	return result;
+}
+
+static bool joins(const struct area *lower, const struct area *upper)
+{
+	return lower->end == upper->start && lower->protection == upper->protection &&
+	       lower->kind == upper->kind && lower->name == upper->name &&
+	       (lower->kind == AREA_ANONYMOUS || lower->kind == AREA_HEAP ||
+		       lower->offset + (lower->end - lower->start) == upper->offset);
+}
+
+static void join(struct mem *m, uint32_t i)
+{
+	if (i + 1 < m->areas_count && joins(&m->areas[i], &m->areas[i + 1])) {
+		m->areas[i].end = m->areas[i + 1].end;
+		delete (m, i + 1, i + 2);
+	}
+}
+
+static int set_area(struct mem *m, const struct area *area)
+{
+	uint32_t from;
+	uint32_t to;
+	int result = split(m, area->start);
+
+	if (result == 0)
+		result = split(m, area->end);
+	if (result)
+		return result;
+	from = mem_first(m, area->start);
+	to = mem_first(m, area->end);
+	while (to < m->areas_count && m->areas[to].start < area->end)
+		to++;
+	delete (m, from, to);
+	result = insert(m, from, area);
+	if (result)
+		return result;
+	join(m, from);
+	if (from > 0)
+		join(m, from - 1);
+	return 0;
+}
+
+/* ---- content ---- */
+
+/* What is behind a range, block by block; NULL where nothing is. */
+static uint8_t *behind(const struct mem *m, uint64_t address)
+{
+	const struct block *b = tables_block(m, address);
+
+	return b ? m->host + (uint64_t)b->chunk * CHUNK + address % CHUNK : NULL;
+}
+
+static uint64_t to_block_end(uint64_t start, uint64_t end)
+{
+	uint64_t next = (start / CHUNK + 1) * CHUNK;
+
+	return next < end ? next : end;
+}
+
+static void zero_piece(struct mem *m, uint8_t *host, uint64_t size)
+{
+	bool is_snapshots = (uint64_t)(host - m->host) / CHUNK < m->snapshot_chunks;
+
+	/* Thrown away it is zero again, unless it came from a snapshot, which would show through. */
+	if (size >= 16 * PAGE && !is_snapshots)
+		madvise(host, size, MADV_DONTNEED);
+	else
+		memset(host, 0, size);
+}
+
+void mem_zero(struct mem *m, uint64_t start, uint64_t end)
+{
+	while (start < end) {
+		uint64_t next = to_block_end(start, end);
+		uint8_t *host = behind(m, start);
+
+		if (host)
+			zero_piece(m, host, next - start);
+		start = next;
+	}
+}
+
+static void note_remap(struct mem *m, const uint8_t *host, uint64_t size)
+{
+	uint64_t start = (uint64_t)(host - m->host);
+
+	if (!m->snapshot_chunks)
+		return;
+	m->remaps = mem_grow(m->remaps, &m->remaps_room, m->remaps_count + 1, sizeof(*m->remaps));
+	m->remaps[m->remaps_count++] = (struct remap){ start, start + size };
+}
+
+/* Plain memory again where a file was. */
+static int make_plain(struct mem *m, uint64_t start, uint64_t end)
+{
+	while (start < end) {
+		uint64_t next = to_block_end(start, end);
+		uint8_t *host = behind(m, start);
+
+		if (host)
+			note_remap(m, host, next - start);
+		if (host && mmap(host, next - start, PROT_READ | PROT_WRITE,
+				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+				    0) == MAP_FAILED)
+			return -ENOMEM;
+		start = next;
+	}
+	return 0;
+}
+
+/* Leaves nothing of what was mapped in the range. */
+static int wipe(struct mem *m, uint64_t start, uint64_t end)
+{
+	for (uint32_t i = mem_first(m, start); i < m->areas_count && m->areas[i].start < end; i++) {
+		const struct area *a = &m->areas[i];
+		uint64_t from = a->start > start ? a->start : start;
+		uint64_t to = a->end < end ? a->end : end;
+
+		if (a->kind == AREA_FILE || a->kind == AREA_SHARED) {
+			if (make_plain(m, from, to))
+				return -ENOMEM;
+		} else {
+			mem_zero(m, from, to);
+		}
+	}
+	return 0;
+}
+
+static bool is_eager(const struct area *area)
+{
+	return area->protection != PROT_NONE && area->end - area->start <= EAGER_MAX;
+}
+
+int mem_map(struct mem *m, const struct area *area)
+{
+	int result = wipe(m, area->start, area->end);
+
+	if (result == 0)
+		result = set_area(m, area);
+	return result ? result : tables_sync(m, area->start, area->end, is_eager(area));
+}
+
+int mem_map_file(struct mem *m, const struct area *area, int fd)
+{
+	int flags = (area->kind == AREA_SHARED ? MAP_SHARED : MAP_PRIVATE) | MAP_FIXED |
+		    (fd < 0 ? MAP_ANONYMOUS : 0);
+	/* What a program may not write it must not write through us either; private pages are our
+	 * own to fill. */
+	int protection = area->kind == AREA_SHARED && !(area->protection & PROT_WRITE) ?
+				 PROT_READ :
+				 PROT_READ | PROT_WRITE;
+	int result = wipe(m, area->start, area->end);
+	uint64_t offset = area->offset;
+
+	for (uint64_t at = area->start; at < area->end && result == 0;) {
+		uint64_t next = to_block_end(at, area->end);
+		struct block *b = tables_bind(m, at);
+		uint8_t *host;
+
+		if (!b)
+			return -ENOMEM;
+		host = m->host + (uint64_t)b->chunk * CHUNK + at % CHUNK;
+		note_remap(m, host, next - at);
+		if (mmap(host, next - at, protection, flags, fd, (off_t)offset) == MAP_FAILED)
+			result = -errno;
+		offset += next - at;
+		at = next;
+	}
+	if (result == 0)
+		result = set_area(m, area);
+	return result ? result : tables_sync(m, area->start, area->end, true);
+}
+
+int mem_unmap(struct mem *m, uint64_t start, uint64_t end)
+{
+	int result = split(m, start);
+	uint32_t from;
+	uint32_t to;
+
+	if (result == 0)
+		result = split(m, end);
+	if (result == 0)
+		result = wipe(m, start, end);
+	if (result)
+		return result;
+	from = to = mem_first(m, start);
+	while (to < m->areas_count && m->areas[to].start < end)
+		to++;
+	delete (m, from, to);
+	/* Entries for single pages stay: taking them away costs more than the program gains by being
+	 * told of its error. Whole blocks go. */
+	for (uint64_t at = start / CHUNK * CHUNK; at < end; at += CHUNK) {
+		struct block *b = tables_block(m, at);
+
+		if (b && mem_is_free(m, at, at + CHUNK))
+			tables_unbind(m, b);
+	}
+	return 0;
+}
+
+int mem_protect(struct mem *m, uint64_t start, uint64_t end, unsigned protection)
+{
+	for (uint64_t at = start; at < end;) {
+		struct area *a = mem_find(m, at);
+		struct area changed;
+		uint64_t next;
+		int result;
+
+		if (!a)
+			return -ENOMEM;
+		next = a->end < end ? a->end : end;
+		if (a->protection != protection) {
+			changed = *a;
+			changed.offset += at - a->start;
+			changed.start = at;
+			changed.end = next;
+			changed.protection = (uint8_t)protection;
+			if (a->kind == AREA_SHARED && protection & PROT_WRITE &&
+				!(a->protection & PROT_WRITE))
+				return -EACCES;
+			result = set_area(m, &changed);
+			if (result == 0)
+				result = tables_sync(m, at, next, is_eager(&changed));
+			if (result)
+				return result;
+		}
+		at = next;
+	}
+	return 0;
+}
+
+int mem_move(struct mem *m, uint64_t from, uint64_t to, uint64_t length)
+{
+	for (uint64_t done = 0; done < length; done += PAGE) {
+		const uint8_t *source = behind(m, from + done);
+		struct block *b = source ? tables_bind(m, to + done) : NULL;
+
+		if (source && !b)
+			return -ENOMEM;
+		/* tables_bind() may move the table of blocks, never the memory. */
+		if (source)
+			memcpy(m->host + (uint64_t)b->chunk * CHUNK + (to + done) % CHUNK, source,
+				PAGE);
+	}
+	return 0;
+}
+
+int mem_flush(struct mem *m)
+{
+	uint32_t room = (AT_EDITS_END - AT_EDITS) / sizeof(struct edit);
+	uint32_t done = 0;
+
+	while (done < m->edits_count) {
+		uint32_t count = m->edits_count - done < room ? m->edits_count - done : room;
+
+		memcpy(m->host + AT_EDITS, &m->edits[done], count * sizeof(struct edit));
+		if (vcpu_edit(m->cpu, count))
+			return -1;
+		done += count;
+	}
+	m->edits_count = 0;
+	return 0;
+}
+
+int mem_fault(struct mem *m, uint64_t address, uint64_t error_code)
+{
+	bool to_write = error_code & 2;
+	bool to_execute = error_code & 16;
+	const struct area *a = address < ADDRESS_END ? mem_find(m, address) : NULL;
+
+	if (!a)
+		return SEGV_MAPERR;
+	if ((to_write && !(a->protection & PROT_WRITE)) ||
+		(to_execute && !(a->protection & PROT_EXEC)) ||
+		!(a->protection & (PROT_READ | PROT_WRITE | PROT_EXEC)))
+		return SEGV_ACCERR;
+	/* There already: the processor had an old entry in mind. */
+	if (tables_allow(m, address, to_write, to_execute))
+		return 0;
+	/* No memory: as if it were not there, for want of anything better. */
+	return tables_sync(m, PAGE_DOWN(address), PAGE_DOWN(address) + PAGE, true) ? SEGV_MAPERR : 0;
+}
+
+/* ---- the program's memory, for the VMM ---- */
+
+int mem_pieces(struct mem *m, uint64_t address, uint64_t size, bool to_write, struct iovec *ret,
+	int max)
+{
+	int count = 0;
+
+	while (size && count < max) {
+		const struct area *a = address >= LOW_END ? mem_find(m, address) : NULL;
+		uint64_t end;
+		struct block *b;
+
+		if (!a || !(a->protection & (to_write ? PROT_WRITE : PROT_READ | PROT_WRITE | PROT_EXEC)))
+			return count ? count : -EFAULT;
+		end = to_block_end(address, a->end);
+		if (end - address > size)
+			end = address + size;
+		b = tables_block(m, address);
+		if (!b) {
+			if (tables_sync(m, PAGE_DOWN(address), PAGE_DOWN(address) + PAGE, true))
+				return count ? count : -EFAULT;
+			b = tables_block(m, address);
+		}
+		ret[count].iov_base = m->host + (uint64_t)b->chunk * CHUNK + address % CHUNK;
+		ret[count].iov_len = end - address;
+		/* Often one area follows on another. */
+		if (count && (uint8_t *)ret[count - 1].iov_base + ret[count - 1].iov_len ==
+				     (uint8_t *)ret[count].iov_base)
+			ret[count - 1].iov_len += ret[count].iov_len;
+		else
+			count++;
+		size -= end - address;
+		address = end;
+	}
+	return count;
+}
+
+static int copy(struct mem *m, uint8_t *ours, uint64_t address, size_t size, bool to_write)
+{
+	while (size) {
+		struct iovec piece;
+
+		if (mem_pieces(m, address, size, to_write, &piece, 1) != 1)
+			return -EFAULT;
+		if (to_write)
+			memcpy(piece.iov_base, ours, piece.iov_len);
+		else
+			memcpy(ours, piece.iov_base, piece.iov_len);
+		ours += piece.iov_len;
+		address += piece.iov_len;
+		size -= piece.iov_len;
+	}
+	return 0;
+}
+
+int mem_read(struct mem *m, void *to, uint64_t from, size_t size)
+{
+	return copy(m, to, from, size, false);
+}
+
+int mem_write(struct mem *m, uint64_t to, const void *from, size_t size)
+{
+	return copy(m, (uint8_t *)(uintptr_t)from, to, size, true);
+}
+
+int mem_string(struct mem *m, char *to, uint64_t from, size_t size)
+{
+	size_t done = 0;
+
+	while (done < size) {
+		struct iovec piece;
+		const char *end;
+		size_t len;
+
+		if (mem_pieces(m, from + done, size - done, false, &piece, 1) != 1)
+			return -EFAULT;
+		len = piece.iov_len < PAGE ? piece.iov_len : PAGE;
+		end = memccpy(to + done, piece.iov_base, '\0', len);
+		if (end)
+			return (int)(end - to - 1);
+		done += len;
+	}
+	return -ENAMETOOLONG;
+}

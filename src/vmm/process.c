@@ -1,0 +1,395 @@
+#include "vmm/process.h"
+
+#include "base/buf.h"
+#include "base/own.h"
+#include "vmm/elf.h"
+#include "vmm/fds.h"
+#include "vmm/signal.h"
+#include "vmm/thread.h"
+#include "vmm/tick.h"
+#include "vmm/warm.h"
+#include "wire/vmm_start.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+	VFORK_STACK = 1 << 20,
+	ARGUMENTS_MAX = 16384,
+	ARGUMENTS_BYTES = 2 << 20,
+	OPTIONS_MAX = 8,
+	OPTION_SIZE = 256,
+	SPECIALS_SIZE = 8192,
+};
+
+/* ---- fork ---- */
+
+/* In the child: a machine of its own over the memory that it inherited. */
+static void begin_child(struct guest *g, const struct kvm_xsave *xsave)
+{
+	struct err e = { 0 };
+
+	g->cpu.slots = 0;
+	vcpu_close(&g->cpu);
+	if (vcpu_open(&g->cpu, VMM_KVM_FD, &e) || mem_attach(&g->mem, &g->cpu, &e) ||
+		vcpu_set_xsave(&g->cpu, xsave)) {
+		guest_say(g, "hotcell: no machine for a child: %s", e.text);
+		_exit(125);
+	}
+	warm_leave(g);
+	g->pid = getpid();
+	g->pending = 0;
+	guest_thread(g)->pending = 0;
+	thread_forget_others(g);
+	tick_open();
+}
+
+static int set_tid(struct guest *g, uint64_t flags, uint64_t flag, uint64_t address, pid_t pid)
+{
+	uint32_t tid = (uint32_t)pid;
+
+	return flags & flag ? mem_write(&g->mem, address, &tid, sizeof(tid)) : 0;
+}
+
+static int64_t do_fork(struct guest *g, const uint64_t a[6])
+{
+	static struct kvm_xsave xsave;
+	struct thread *t = guest_thread(g);
+	pid_t pid;
+
+	if (vcpu_get_xsave(&g->cpu, &xsave))
+		return -ENOMEM;
+	warm_spoil(g); /* a child may outlive the run */
+	pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (pid > 0) {
+		set_tid(g, a[0], CLONE_PARENT_SETTID, a[2], pid);
+		return pid;
+	}
+	begin_child(g, &xsave);
+	if (a[1])
+		t->registers.general.rsp = a[1];
+	if (a[0] & CLONE_SETTLS)
+		t->registers.fs_base = a[4];
+	t->clear_tid = a[0] & CLONE_CHILD_CLEARTID ? a[3] : 0;
+	set_tid(g, a[0], CLONE_CHILD_SETTID, a[3], g->pid);
+	return 0;
+}
+
+/* ---- vfork ---- */
+
+/* The child uses our memory and our machine, with descriptors of its own, until it executes another
+ * program or ends; we stand still meanwhile. What it changes of the VMM's own books is put back. */
+struct vfork {
+	struct guest *g;
+	const uint64_t *a;
+};
+
+static int be_vforked(void *context)
+{
+	const struct vfork *v = context;
+	struct guest *g = v->g;
+	struct thread *t = guest_thread(g);
+
+	g->in_vfork = true;
+	g->pid = getpid();
+	t->tid = g->pid;
+	t->registers.general.rax = 0;
+	if (v->a[1])
+		t->registers.general.rsp = v->a[1];
+	if (v->a[0] & CLONE_SETTLS)
+		t->registers.fs_base = v->a[4];
+	t->clear_tid = 0;
+	t->tries_again = false;
+	thread_publish(g);
+	guest_run(g);
+}
+
+static int64_t do_vfork(struct guest *g, const uint64_t a[6])
+{
+	static uint8_t *stack;
+	static struct kvm_xsave xsave;
+	static struct thread saved;
+	static struct signal_action actions[SIGNALS_MAX + 1];
+	struct fds_kept *kept;
+	/* glibc tells the compiler that clone() does not come back into this file. */
+	int (*volatile do_clone)(int (*)(void *), void *, int, void *, ...) = clone;
+	struct vfork v = { .g = g, .a = a };
+	struct thread *t = guest_thread(g);
+	uint64_t out_fds = guest_shared(g)->out_fds;
+	int old_pid = g->pid;
+	pid_t pid;
+
+	if (g->in_vfork)
+		return do_fork(g, a); /* a child of a child: rare, and right, only slower */
+	if (!stack) {
+		stack = mmap(NULL, VFORK_STACK, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
+		if (stack == MAP_FAILED) {
+			stack = NULL;
+			return -ENOMEM;
+		}
+	}
+	if (vcpu_get_xsave(&g->cpu, &xsave))
+		return -ENOMEM;
+	warm_spoil(g);
+	saved = *t;
+	memcpy(actions, g->actions, sizeof(actions));
+	kept = fds_keep();
+	pid = do_clone(be_vforked, stack + VFORK_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, &v);
+	*t = saved;
+	memcpy(g->actions, actions, sizeof(actions));
+	fds_restore(kept);
+	g->in_vfork = false;
+	g->pid = old_pid;
+	g->cpu.stands = STANDS_IN_KERNEL; /* wherever the child left it: all registers are set */
+	vcpu_set_xsave(&g->cpu, &xsave);
+	guest_shared(g)->out_fds = out_fds;
+	guest_shared(g)->out_len = 0;
+	thread_publish(g);
+	if (pid > 0)
+		set_tid(g, a[0], CLONE_PARENT_SETTID, a[2], pid);
+	return pid < 0 ? -errno : pid;
+}
+
+int64_t call_any_clone(struct guest *g, const uint64_t a[6])
+{
+	const uint64_t thread = CLONE_VM | CLONE_THREAD | CLONE_SIGHAND;
+
+	if (a[0] & CLONE_THREAD)
+		return (a[0] & thread) == thread ? call_clone(g, a) : -EINVAL;
+	if (a[0] & (CLONE_NEWNS | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC |
+			   CLONE_NEWUTS | CLONE_NEWCGROUP))
+		return -EPERM;
+	if (a[0] & CLONE_VM && a[0] & CLONE_VFORK)
+		return do_vfork(g, a);
+	if (a[0] & CLONE_VM) {
+		guest_say(g, "hotcell: clone(CLONE_VM) of a process is not to be had in a vm; "
+			     "--isolation container has it");
+		return -ENOSYS;
+	}
+	return do_fork(g, a);
+}
+
+int64_t call_fork(struct guest *g, const uint64_t a[6])
+{
+	const uint64_t none[6] = { SIGCHLD };
+
+	(void)a;
+	return do_fork(g, none);
+}
+
+int64_t call_vfork(struct guest *g, const uint64_t a[6])
+{
+	const uint64_t none[6] = { CLONE_VM | CLONE_VFORK | SIGCHLD };
+
+	(void)a;
+	return do_vfork(g, none);
+}
+
+/* ---- execve ---- */
+
+struct words {
+	const char **at; /* NULL-terminated */
+	uint32_t count;
+	struct buf text;
+};
+
+static void words_close(struct words *w)
+{
+	free(w->at);
+	buf_free(&w->text);
+}
+
+/* A vector of strings out of the guest, copied before anything is believed. */
+static int words_read(struct guest *g, uint64_t address, struct words *w)
+{
+	auto_free size_t *offsets = xalloc(ARGUMENTS_MAX * sizeof(*offsets));
+	static char text[131072];
+
+	for (w->count = 0; address; w->count++) {
+		uint64_t pointer;
+		int len;
+
+		if (mem_read(&g->mem, &pointer, address + w->count * 8UL, 8))
+			return -EFAULT;
+		if (!pointer)
+			break;
+		len = mem_string(&g->mem, text, pointer, sizeof(text));
+		if (len < 0)
+			return len == -ENAMETOOLONG ? -E2BIG : len;
+		if (w->count == ARGUMENTS_MAX || w->text.len + (size_t)len > ARGUMENTS_BYTES)
+			return -E2BIG;
+		offsets[w->count] = w->text.len;
+		buf_add(&w->text, text, (size_t)len + 1);
+	}
+	w->at = xalloc((w->count + 1UL) * sizeof(*w->at));
+	for (uint32_t i = 0; i < w->count; i++)
+		w->at[i] = w->text.data + offsets[i];
+	return 0;
+}
+
+static uint64_t ignored_signals(const struct guest *g)
+{
+	uint64_t bits = 0;
+
+	for (int n = 1; n <= SIGNALS_MAX; n++)
+		if (g->actions[n].handler == 1)
+			bits |= 1ULL << (n - 1);
+	return bits;
+}
+
+/* The VMM executes itself: the host closes what is to be closed and gives fresh memory. */
+static int64_t exec_self(
+	struct guest *g, const struct elf_program *p, const char *const *env, uint32_t env_count)
+{
+	static char options[OPTIONS_MAX][OPTION_SIZE];
+	static char specials[SPECIALS_SIZE + 16];
+	size_t argc = 0;
+	size_t used = 0;
+	auto_free const char **argv = NULL;
+	static char *const no_environment[] = { NULL };
+	sigset_t all;
+
+	while (p->argv[argc])
+		argc++;
+	argv = xalloc((argc + env_count + OPTIONS_MAX + 8) * sizeof(*argv));
+	snprintf(options[0], OPTION_SIZE, "--open-files=%llu", (unsigned long long)g->open_files);
+	snprintf(options[1], OPTION_SIZE, "--memory=%llu", (unsigned long long)g->memory_bytes);
+	snprintf(options[2], OPTION_SIZE, "--signals=%llx,%llx",
+		(unsigned long long)ignored_signals(g),
+		(unsigned long long)guest_thread(g)->blocked);
+	snprintf(options[3], OPTION_SIZE, "--host=%s,%llu", g->cpu.is_pvm ? "pvm" : "hardware",
+		(unsigned long long)tick_ns_per_tsc_32());
+	snprintf(options[4], OPTION_SIZE, "%u", env_count);
+	memcpy(specials, "--special=", 10);
+	special_save(specials + 10, SPECIALS_SIZE);
+	argv[used++] = "hotcell-vmm";
+	for (int i = 0; i < 4; i++)
+		argv[used++] = options[i];
+	argv[used++] = specials;
+	if (g->traces)
+		argv[used++] = "--trace";
+	argv[used++] = options[4];
+	for (uint32_t i = 0; i < env_count; i++)
+		argv[used++] = env[i];
+	argv[used++] = p->path;
+	for (size_t i = 0; i < argc; i++)
+		argv[used++] = p->argv[i];
+	/* What comes from here on is for the new program. */
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	guest_flush_output(g);
+	execveat(VMM_SELF_FD, "", (char *const *)(uintptr_t)argv, no_environment, AT_EMPTY_PATH);
+	sigprocmask(SIG_SETMASK, signal_waiting_mask(), NULL);
+	return -errno;
+}
+
+static int64_t do_execve(struct guest *g, const char *path, const uint64_t *vectors)
+{
+	struct words argv = { 0 };
+	struct words env = { 0 };
+	static struct elf_program program;
+	int64_t result = words_read(g, vectors[0], &argv);
+
+	if (result == 0)
+		result = words_read(g, vectors[1], &env);
+	if (result == 0)
+		result = elf_resolve(strcmp(path, "/proc/self/exe") == 0 ? g->exe : path, argv.at,
+			&program);
+	if (result == 0)
+		result = exec_self(g, &program, env.at, env.count);
+	elf_program_close(&program);
+	words_close(&argv);
+	words_close(&env);
+	return result;
+}
+
+int64_t call_execve(struct guest *g, const uint64_t a[6])
+{
+	char path[PATH_SIZE];
+	int len = mem_string(&g->mem, path, a[0], sizeof(path));
+
+	return len < 0 ? len : do_execve(g, path, &a[1]);
+}
+
+int64_t call_execveat(struct guest *g, const uint64_t a[6])
+{
+	char path[PATH_SIZE];
+	int len = mem_string(&g->mem, path, a[1], sizeof(path));
+
+	if (len < 0)
+		return len;
+	/* Relative to a descriptor there is no path to resolve scripts by. */
+	if (path[0] != '/' && (int)a[0] != AT_FDCWD)
+		return -ENOSYS;
+	return do_execve(g, path, &a[2]);
+}
+
+/* ---- ends ---- */
+
+int64_t call_wait4(struct guest *g, const uint64_t a[6])
+{
+	struct thread *t = guest_thread(g);
+	struct rusage usage;
+	int status = 0;
+	pid_t pid;
+
+	if (a[2] & ~(uint64_t)(WNOHANG | WUNTRACED | WCONTINUED | __WNOTHREAD | __WCLONE | __WALL))
+		return -EINVAL;
+	pid = wait4((pid_t)a[0], &status, (int)a[2] | WNOHANG, &usage);
+	if (pid < 0)
+		return -errno;
+	if (pid == 0 && !(a[2] & WNOHANG)) {
+		thread_wait_child(t);
+		return CALL_WAITS;
+	}
+	if (pid == 0)
+		return 0;
+	if (a[1] && mem_write(&g->mem, a[1], &status, sizeof(status)))
+		return -EFAULT;
+	if (a[3] && mem_write(&g->mem, a[3], &usage, sizeof(usage)))
+		return -EFAULT;
+	return pid;
+}
+
+int64_t call_waitid(struct guest *g, const uint64_t a[6])
+{
+	struct thread *t = guest_thread(g);
+	struct rusage usage;
+	siginfo_t info = { 0 };
+
+	if (a[0] == P_PIDFD && a[1] >= VMM_GUEST_FDS)
+		return -EBADF;
+	if (syscall(SYS_waitid, (int)a[0], (id_t)a[1], &info, (int)a[3] | WNOHANG, &usage))
+		return -errno;
+	if (info.si_pid == 0 && !(a[3] & WNOHANG)) {
+		thread_wait_child(t);
+		return CALL_WAITS;
+	}
+	if (a[2] && mem_write(&g->mem, a[2], &info, sizeof(info)))
+		return -EFAULT;
+	if (a[4] && info.si_pid && mem_write(&g->mem, a[4], &usage, sizeof(usage)))
+		return -EFAULT;
+	return 0;
+}
+
+int64_t call_exit(struct guest *g, const uint64_t a[6])
+{
+	thread_end(g, (int)(a[0] & 0xff));
+	return CALL_SET_REGISTERS;
+}
+
+int64_t call_exit_group(struct guest *g, const uint64_t a[6])
+{
+	guest_exit(g, (int)(a[0] & 0xff));
+}

@@ -1,0 +1,589 @@
+/* How a signal happens
+ *
+ * This process is the guest's process for the host, so signals from elsewhere come to us: a handler
+ * notes them and makes the processor leave the program. They are given to a thread that does not
+ * block them (signal_distribute), and happen when that thread is about to run (signal_deliver): the
+ * default action, or a frame on its stack such as the kernel would have put there. */
+#include "vmm/signal.h"
+
+#include "base/own.h"
+#include "vmm/stub/layout.h"
+#include "vmm/thread.h"
+#include "vmm/tick.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define BIT(n) (1ULL << ((n)-1))
+#define UNBLOCKABLE (BIT(SIGKILL) | BIT(SIGSTOP))
+#define IGNORED_BY_DEFAULT (BIT(SIGCHLD) | BIT(SIGURG) | BIT(SIGWINCH) | BIT(SIGCONT))
+#define STOPS_BY_DEFAULT (BIT(SIGSTOP) | BIT(SIGTSTP) | BIT(SIGTTIN) | BIT(SIGTTOU))
+
+enum { HANDLER_DEFAULT = 0, HANDLER_IGNORE = 1, RED_ZONE = 128, XSAVE_SIZE = 832 };
+
+#define SA_RESTORER 0x04000000
+#define XSTATE_MAGIC1 0x46505853U
+#define XSTATE_MAGIC2 0x46505845U
+
+/* ---- the kernel's frame ---- */
+
+struct signal_context {
+	uint64_t r8, r9, r10, r11, r12, r13, r14, r15;
+	uint64_t rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags;
+	uint16_t cs, gs, fs, ss;
+	uint64_t error, trap, old_mask, cr2;
+	uint64_t fpstate;
+	uint64_t reserved[8];
+};
+
+struct user_context {
+	uint64_t flags;
+	uint64_t link;
+	uint64_t stack_base;
+	int32_t stack_flags;
+	int32_t padding;
+	uint64_t stack_size;
+	struct signal_context registers;
+	uint64_t mask;
+};
+
+struct signal_frame {
+	uint64_t restorer;
+	struct user_context context;
+	siginfo_t info;
+};
+
+/* ---- from outside ---- */
+
+static struct guest *the_guest; /* a handler has no other way to know */
+static uint64_t noted;
+static sigset_t waiting_mask;
+
+static bool is_fault(int number)
+{
+	return number == SIGSEGV || number == SIGBUS || number == SIGILL || number == SIGFPE;
+}
+
+static void on_signal(int number, siginfo_t *info, void *context)
+{
+	(void)context;
+	/* One of ours, not sent by anybody: as if we had no handler. */
+	if (is_fault(number) && info->si_code > 0) {
+		signal(number, SIG_DFL);
+		return;
+	}
+	if (number == TICK_SIGNAL && info->si_code == SI_TIMER &&
+		info->si_value.sival_int == TICK_MAGIC) {
+		tick_note();
+		vcpu_interrupt(&the_guest->cpu);
+		return;
+	}
+	the_guest->infos[number] = *info;
+	__atomic_fetch_or(&noted, BIT(number), __ATOMIC_SEQ_CST);
+	vcpu_interrupt(&the_guest->cpu);
+}
+
+void signal_open(struct guest *g)
+{
+	struct sigaction action = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO };
+
+	the_guest = g;
+	sigfillset(&action.sa_mask);
+	for (int n = 1; n <= SIGNALS_MAX; n++)
+		sigaction(n, &action, NULL);
+	/* A write tells it by its result. */
+	signal(SIGPIPE, SIG_IGN);
+	if (g->actions[SIGCHLD].handler == HANDLER_IGNORE)
+		signal(SIGCHLD, SIG_IGN);
+	sigemptyset(&waiting_mask);
+	sigprocmask(SIG_SETMASK, &waiting_mask, NULL);
+}
+
+const sigset_t *signal_waiting_mask(void)
+{
+	return &waiting_mask;
+}
+
+/* ---- whose it is ---- */
+
+static bool is_ignored(const struct guest *g, int number)
+{
+	uint64_t handler = g->actions[number].handler;
+
+	return handler == HANDLER_IGNORE ||
+	       (handler == HANDLER_DEFAULT && BIT(number) & IGNORED_BY_DEFAULT);
+}
+
+static uint64_t ignored_ones(const struct guest *g)
+{
+	uint64_t bits = 0;
+
+	for (int n = 1; n <= SIGNALS_MAX; n++)
+		if (is_ignored(g, n))
+			bits |= BIT(n);
+	return bits;
+}
+
+void signal_distribute(struct guest *g)
+{
+	g->pending |= __atomic_exchange_n(&noted, 0, __ATOMIC_SEQ_CST);
+	if (!g->pending)
+		return;
+	for (int i = 0; i < THREADS_MAX && g->pending; i++) {
+		struct thread *t = &g->threads[(g->current + i) % THREADS_MAX];
+		uint64_t taken = g->pending & ~t->blocked;
+
+		if (!t->used || (g->in_vfork && i))
+			continue;
+		t->pending |= taken;
+		g->pending &= ~taken;
+	}
+}
+
+bool signal_waits(const struct guest *g, const struct thread *t)
+{
+	uint64_t bits = t->pending & ~t->blocked;
+
+	if (t->waits && (t->pending | g->pending) & t->awaited)
+		return true;
+	return bits && (bits & ~ignored_ones(g));
+}
+
+void signal_raise(struct guest *g, struct thread *thread, int number, const siginfo_t *info)
+{
+	siginfo_t made = { .si_signo = number, .si_code = SI_TKILL };
+
+	made.si_pid = g->pid;
+	made.si_uid = 1000;
+	g->infos[number] = info ? *info : made;
+	if (thread)
+		thread->pending |= BIT(number);
+	else
+		g->pending |= BIT(number);
+}
+
+void signal_fault(struct guest *g, int number, int code, uint64_t address)
+{
+	struct thread *t = guest_thread(g);
+
+	g->infos[number] = (siginfo_t){ .si_signo = number, .si_code = code };
+	g->infos[number].si_addr = (void *)(uintptr_t)address; // NOLINT(performance-no-int-to-ptr)
+	/* One that is blocked or ignored cannot be put off: the program could not go on. */
+	if (t->blocked & BIT(number) || g->actions[number].handler == HANDLER_IGNORE) {
+		t->blocked &= ~BIT(number);
+		g->actions[number].handler = HANDLER_DEFAULT;
+	}
+	t->pending |= BIT(number);
+}
+
+void signal_forget_handlers(struct guest *g)
+{
+	for (int n = 1; n <= SIGNALS_MAX; n++)
+		if (g->actions[n].handler != HANDLER_IGNORE)
+			g->actions[n] = (struct signal_action){ 0 };
+}
+
+/* ---- frames ---- */
+
+static bool on_alt_stack(const struct thread *t, uint64_t stack)
+{
+	return t->alt_stack.size && stack > t->alt_stack.base &&
+	       stack - t->alt_stack.base <= t->alt_stack.size;
+}
+
+static void save_context(const struct thread *t, struct user_context *c, const siginfo_t *info)
+{
+	const struct kvm_regs *r = &t->registers.general;
+
+	c->flags = 6; /* UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS */
+	c->stack_base = t->alt_stack.base;
+	c->stack_size = t->alt_stack.size;
+	c->stack_flags = t->alt_stack.size ? 0 : SS_DISABLE;
+	c->registers = (struct signal_context){
+		.r8 = r->r8,
+		.r9 = r->r9,
+		.r10 = r->r10,
+		.r11 = r->r11,
+		.r12 = r->r12,
+		.r13 = r->r13,
+		.r14 = r->r14,
+		.r15 = r->r15,
+		.rdi = r->rdi,
+		.rsi = r->rsi,
+		.rbp = r->rbp,
+		.rbx = r->rbx,
+		.rdx = r->rdx,
+		.rax = r->rax,
+		.rcx = r->rcx,
+		.rsp = r->rsp,
+		.rip = r->rip,
+		.eflags = r->rflags,
+		.cs = 0x33,
+		.ss = 0x2b,
+	};
+	if (info->si_signo == SIGSEGV || info->si_signo == SIGBUS) {
+		c->registers.trap = 14;
+		c->registers.cr2 = (uint64_t)(uintptr_t)info->si_addr;
+	}
+	c->mask = t->restores_blocked ? t->blocked_before : t->blocked;
+}
+
+/* The floating point state, with the marks by which programs know how large it is. */
+static int put_xsave(struct guest *g, uint64_t address)
+{
+	static struct kvm_xsave xsave;
+	uint32_t mark = XSTATE_MAGIC2;
+	uint32_t software[12] = { XSTATE_MAGIC1, XSAVE_SIZE + 4, 7, 0, XSAVE_SIZE };
+
+	if (vcpu_get_xsave(&g->cpu, &xsave))
+		return -1;
+	memcpy((uint8_t *)&xsave + 464, software, sizeof(software));
+	if (mem_write(&g->mem, address, &xsave, XSAVE_SIZE) ||
+		mem_write(&g->mem, address + XSAVE_SIZE, &mark, sizeof(mark)))
+		return -1;
+	return 0;
+}
+
+static int enter_handler(struct guest *g, int number)
+{
+	struct thread *t = guest_thread(g);
+	struct signal_action *action = &g->actions[number];
+	struct kvm_regs *r = &t->registers.general;
+	struct signal_frame frame = { .restorer = action->restorer, .info = g->infos[number] };
+	uint64_t stack = r->rsp - RED_ZONE;
+	uint64_t xsave;
+
+	if (action->flags & SA_ONSTACK && t->alt_stack.size && !on_alt_stack(t, r->rsp))
+		stack = t->alt_stack.base + t->alt_stack.size;
+	xsave = (stack - XSAVE_SIZE - 4) & ~63ULL;
+	/* As after a call: the return address lies where alignment expects it. */
+	stack = ((xsave - sizeof(frame)) & ~15ULL) - 8;
+	save_context(t, &frame.context, &frame.info);
+	frame.context.registers.fpstate = xsave;
+	if (!(action->flags & SA_RESTORER) || put_xsave(g, xsave) ||
+		mem_write(&g->mem, stack, &frame, sizeof(frame)))
+		return -1;
+	if (t->restores_blocked)
+		t->blocked = t->blocked_before;
+	t->restores_blocked = false;
+	t->blocked |= action->mask & ~UNBLOCKABLE;
+	if (!(action->flags & SA_NODEFER))
+		t->blocked |= BIT(number);
+	r->rip = action->handler;
+	r->rsp = stack;
+	r->rdi = (uint64_t)number;
+	r->rsi = stack + offsetof(struct signal_frame, info);
+	r->rdx = stack + offsetof(struct signal_frame, context);
+	r->rax = 0;
+	r->rflags = 0x202;
+	if (action->flags & SA_RESETHAND)
+		*action = (struct signal_action){ 0 };
+	return 0;
+}
+
+int64_t call_rt_sigreturn(struct guest *g, const uint64_t a[6])
+{
+	static struct kvm_xsave xsave;
+	struct thread *t = guest_thread(g);
+	struct kvm_regs *r = &t->registers.general;
+	struct user_context c;
+	const struct signal_context *s = &c.registers;
+
+	(void)a;
+	/* The handler's RET took the restorer's address. */
+	if (mem_read(&g->mem, &c, r->rsp, sizeof(c)))
+		guest_die(g, SIGSEGV);
+	*r = (struct kvm_regs){
+		.r8 = s->r8,
+		.r9 = s->r9,
+		.r10 = s->r10,
+		.r11 = s->r11,
+		.r12 = s->r12,
+		.r13 = s->r13,
+		.r14 = s->r14,
+		.r15 = s->r15,
+		.rdi = s->rdi,
+		.rsi = s->rsi,
+		.rbp = s->rbp,
+		.rbx = s->rbx,
+		.rdx = s->rdx,
+		.rax = s->rax,
+		.rcx = s->rcx,
+		.rsp = s->rsp,
+		.rip = s->rip,
+		.rflags = s->eflags,
+	};
+	if (r->rip < LOW_END || r->rip >= ADDRESS_END)
+		guest_die(g, SIGSEGV);
+	if (s->fpstate) {
+		uint64_t features;
+
+		if (mem_read(&g->mem, &xsave, s->fpstate, XSAVE_SIZE))
+			guest_die(g, SIGSEGV);
+		/* A header that the processor would refuse must not become our error. */
+		features = 7;
+		memset((uint8_t *)&xsave + 512, 0, 64);
+		memcpy((uint8_t *)&xsave + 512, &features, sizeof(features));
+		xsave.region[6] &= 0xffff; /* MXCSR: no reserved bits */
+		vcpu_set_xsave(&g->cpu, &xsave);
+	}
+	t->blocked = c.mask & ~UNBLOCKABLE;
+	t->tries_again = false;
+	return CALL_SET_REGISTERS;
+}
+
+/* ---- what happens ---- */
+
+static void act_by_default(struct guest *g, int number)
+{
+	if (BIT(number) & STOPS_BY_DEFAULT) {
+		guest_flush_output(g);
+		raise(SIGSTOP);
+		return;
+	}
+	guest_die(g, number);
+}
+
+/* A call that a signal ends: made again after the handler, if that is what the program asked for. */
+static void end_call(struct guest *g, const struct signal_action *action)
+{
+	struct thread *t = guest_thread(g);
+
+	if (!t->tries_again)
+		return;
+	t->tries_again = false;
+	t->deadline_ns = 0;
+	if (action && action->flags & SA_RESTART && !t->restores_blocked) {
+		t->registers.general.rip -= 2; /* SYSCALL */
+		t->registers.general.rax = t->call.number;
+	} else {
+		t->registers.general.rax = (uint64_t)-EINTR;
+	}
+}
+
+void signal_deliver(struct guest *g)
+{
+	struct thread *t = guest_thread(g);
+
+	for (;;) {
+		uint64_t bits = t->pending & ~t->blocked;
+		int number;
+
+		if (!bits)
+			return;
+		number = __builtin_ctzll(bits) + 1;
+		/* Faults first: their frame must be that of the instruction. */
+		for (int n = 1; n <= SIGNALS_MAX; n++)
+			if (bits & BIT(n) && is_fault(n))
+				number = n;
+		t->pending &= ~BIT(number);
+		if (is_ignored(g, number))
+			continue;
+		if (g->actions[number].handler == HANDLER_DEFAULT) {
+			act_by_default(g, number);
+			continue;
+		}
+		end_call(g, &g->actions[number]);
+		if (enter_handler(g, number))
+			guest_die(g, SIGSEGV);
+	}
+}
+
+/* ---- calls ---- */
+
+int64_t call_rt_sigaction(struct guest *g, const uint64_t a[6])
+{
+	uint64_t number = a[0];
+	struct signal_action action;
+
+	if (number < 1 || number > SIGNALS_MAX || a[3] != 8)
+		return -EINVAL;
+	if (a[1] && (number == SIGKILL || number == SIGSTOP))
+		return -EINVAL;
+	if (a[1] && mem_read(&g->mem, &action, a[1], sizeof(action)))
+		return -EFAULT;
+	if (a[2] && mem_write(&g->mem, a[2], &g->actions[number], sizeof(action)))
+		return -EFAULT;
+	if (a[1]) {
+		bool ignored_children = number == SIGCHLD && action.handler == HANDLER_IGNORE;
+
+		g->actions[number] = action;
+		if (number == SIGCHLD && ignored_children)
+			signal(SIGCHLD, SIG_IGN); /* the host reaps them then */
+		else if (number == SIGCHLD)
+			sigaction(SIGCHLD,
+				&(struct sigaction){ .sa_sigaction = on_signal,
+					.sa_flags = SA_SIGINFO },
+				NULL);
+		for (int i = 0; i < THREADS_MAX && is_ignored(g, (int)number); i++)
+			g->threads[i].pending &= ~BIT(number);
+	}
+	return 0;
+}
+
+int64_t call_rt_sigprocmask(struct guest *g, const uint64_t a[6])
+{
+	struct thread *t = guest_thread(g);
+	uint64_t old = t->blocked;
+	uint64_t set;
+
+	if (a[3] != 8)
+		return -EINVAL;
+	if (a[1]) {
+		if (mem_read(&g->mem, &set, a[1], sizeof(set)))
+			return -EFAULT;
+		switch (a[0]) {
+		case SIG_BLOCK:
+			t->blocked |= set;
+			break;
+		case SIG_UNBLOCK:
+			t->blocked &= ~set;
+			break;
+		case SIG_SETMASK:
+			t->blocked = set;
+			break;
+		default:
+			return -EINVAL;
+		}
+		t->blocked &= ~UNBLOCKABLE;
+	}
+	if (a[2] && mem_write(&g->mem, a[2], &old, sizeof(old)))
+		return -EFAULT;
+	return 0;
+}
+
+int64_t call_rt_sigsuspend(struct guest *g, const uint64_t a[6])
+{
+	struct thread *t = guest_thread(g);
+	uint64_t set;
+
+	if (a[1] != 8)
+		return -EINVAL;
+	if (t->tries_again)
+		return CALL_WAITS; /* woken by one that turned out to be ignored */
+	if (mem_read(&g->mem, &set, a[0], sizeof(set)))
+		return -EFAULT;
+	t->blocked_before = t->blocked;
+	t->restores_blocked = true;
+	t->blocked = set & ~UNBLOCKABLE;
+	thread_wait_signal(t);
+	return CALL_WAITS;
+}
+
+int64_t call_pause(struct guest *g, const uint64_t a[6])
+{
+	(void)a;
+	thread_wait_signal(guest_thread(g));
+	return CALL_WAITS;
+}
+
+int64_t call_rt_sigpending(struct guest *g, const uint64_t a[6])
+{
+	struct thread *t = guest_thread(g);
+	uint64_t bits;
+
+	signal_distribute(g);
+	bits = (g->pending | t->pending) & t->blocked;
+	return mem_write(&g->mem, a[0], &bits, sizeof(bits));
+}
+
+int64_t call_rt_sigtimedwait(struct guest *g, const uint64_t a[6])
+{
+	struct thread *t = guest_thread(g);
+	uint64_t set;
+	uint64_t bits;
+	int result;
+
+	if (a[3] != 8)
+		return -EINVAL;
+	if (mem_read(&g->mem, &set, a[0], sizeof(set)))
+		return -EFAULT;
+	signal_distribute(g);
+	bits = (g->pending | t->pending) & set;
+	if (bits) {
+		int number = __builtin_ctzll(bits) + 1;
+
+		g->pending &= ~BIT(number);
+		t->pending &= ~BIT(number);
+		if (a[1] && mem_write(&g->mem, a[1], &g->infos[number], sizeof(siginfo_t)))
+			return -EFAULT;
+		return number;
+	}
+	if (t->tries_again)
+		return thread_expired(t) ? -EAGAIN : -EINTR;
+	result = thread_deadline(g, a[2], false, 0);
+	if (result)
+		return result;
+	t->awaited = set; /* blocked ones too end this wait */
+	return CALL_WAITS;
+}
+
+int64_t call_sigaltstack(struct guest *g, const uint64_t a[6])
+{
+	struct thread *t = guest_thread(g);
+	struct alt_stack old = t->alt_stack;
+	struct alt_stack new;
+
+	old.flags = !old.size ? SS_DISABLE :
+		    on_alt_stack(t, t->registers.general.rsp) ? SS_ONSTACK :
+								0;
+	if (a[0]) {
+		if (mem_read(&g->mem, &new, a[0], sizeof(new)))
+			return -EFAULT;
+		if (old.flags == SS_ONSTACK)
+			return -EPERM;
+		if (new.flags & SS_DISABLE)
+			new = (struct alt_stack){ 0 };
+		else if (new.size < 2048)
+			return -ENOMEM;
+		t->alt_stack = new;
+	}
+	return a[1] ? mem_write(&g->mem, a[1], &old, sizeof(old)) : 0;
+}
+
+static int64_t send_to_thread(struct guest *g, uint64_t tid, uint64_t number)
+{
+	if (number > SIGNALS_MAX)
+		return -EINVAL;
+	for (int i = 0; i < THREADS_MAX; i++) {
+		if (!g->threads[i].used || g->threads[i].tid != (int)tid)
+			continue;
+		if (number)
+			signal_raise(g, &g->threads[i], (int)number, NULL);
+		return 0;
+	}
+	return -ESRCH;
+}
+
+int64_t call_kill(struct guest *g, const uint64_t a[6])
+{
+	int pid = (int)a[0];
+	uint64_t number = a[1];
+	siginfo_t info = { .si_signo = (int)number, .si_code = SI_USER };
+
+	if (number > SIGNALS_MAX)
+		return -EINVAL;
+	if (pid != g->pid)
+		return kill(pid, (int)number) ? -errno : 0;
+	info.si_pid = pid;
+	info.si_uid = 1000;
+	if (number)
+		signal_raise(g, NULL, (int)number, &info);
+	return 0;
+}
+
+int64_t call_tkill(struct guest *g, const uint64_t a[6])
+{
+	return send_to_thread(g, a[0], a[1]);
+}
+
+int64_t call_tgkill(struct guest *g, const uint64_t a[6])
+{
+	if ((int)a[0] != g->pid)
+		return (int)a[0] > 0 && a[0] == a[1] && a[2] <= SIGNALS_MAX ?
+			       (kill((int)a[0], (int)a[2]) ? -errno : 0) :
+			       -ESRCH;
+	return send_to_thread(g, a[1], a[2]);
+}

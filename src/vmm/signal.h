@@ -1,0 +1,40 @@
+/* signal: those of the program. */
+#ifndef HOTCELL_VMM_SIGNAL_H
+#define HOTCELL_VMM_SIGNAL_H
+
+#include "vmm/guest.h"
+
+/* From now on signals that this process gets are the program's. */
+void signal_open(struct guest *g);
+/* Signals that may come while we wait for something; everywhere else they are taken at once, too,
+ * but only noted. */
+const sigset_t *signal_waiting_mask(void);
+
+/* A signal of the program to itself, or that it has earned. `thread` NULL: to any of its threads. */
+void signal_raise(struct guest *g, struct thread *thread, int number, const siginfo_t *info);
+/* A fault: cannot be blocked or ignored. */
+void signal_fault(struct guest *g, int number, int code, uint64_t address);
+
+/* Whether a signal waits that the thread would notice now. */
+bool signal_waits(const struct guest *g, const struct thread *t);
+/* Makes signals that wait happen to the current thread. Its registers may be changed: a handler is
+ * entered, or the program ends. If it was in a call, the call's result is set. */
+void signal_deliver(struct guest *g);
+/* execve: handlers are gone. */
+void signal_forget_handlers(struct guest *g);
+/* What came from outside is moved to the threads that will take it. */
+void signal_distribute(struct guest *g);
+
+int64_t call_rt_sigaction(struct guest *g, const uint64_t a[6]);
+int64_t call_rt_sigprocmask(struct guest *g, const uint64_t a[6]);
+int64_t call_rt_sigreturn(struct guest *g, const uint64_t a[6]);
+int64_t call_rt_sigsuspend(struct guest *g, const uint64_t a[6]);
+int64_t call_rt_sigpending(struct guest *g, const uint64_t a[6]);
+int64_t call_rt_sigtimedwait(struct guest *g, const uint64_t a[6]);
+int64_t call_sigaltstack(struct guest *g, const uint64_t a[6]);
+int64_t call_kill(struct guest *g, const uint64_t a[6]);
+int64_t call_tkill(struct guest *g, const uint64_t a[6]);
+int64_t call_tgkill(struct guest *g, const uint64_t a[6]);
+int64_t call_pause(struct guest *g, const uint64_t a[6]);
+
+#endif

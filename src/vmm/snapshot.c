@@ -1,0 +1,403 @@
+#include "vmm/snapshot.h"
+
+#include "base/buf.h"
+#include "base/own.h"
+#include "vmm/dirty.h"
+#include "vmm/stub/layout.h"
+#include "vmm/tables.h"
+#include "vmm/thread.h"
+#include "wire/vmm_start.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define IMAGE (2UL << 20)
+#define MAGIC 0x6c6c6563746f68ULL /* "hotcell" */
+
+/* More entries than this take longer to edit than a new machine takes to make. */
+enum { VERSION = 1, EDITS_WORTH = 100, REMAPS_WORTH = 256, TABLES_LOW_END = AT_GDT };
+
+struct header {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t is_pvm;
+	uint64_t memory_size;
+	uint64_t memory_bytes;
+	uint64_t heap_start;
+	uint32_t next_chunk;
+	uint32_t next_table;
+	uint32_t tables_end;
+	uint32_t extra_tables[EXTRA_TABLES_MAX];
+	uint32_t extra_tables_count;
+	uint32_t areas_count;
+	uint32_t blocks_count;
+	uint32_t free_chunks_count;
+	uint32_t names_count;
+	uint32_t names_size;
+	uint32_t threads_count;
+	int32_t current;
+	uint64_t open_files;
+	uint64_t ns_per_tsc_32;
+	struct signal_action actions[SIGNALS_MAX + 1];
+	char exe[PATH_SIZE];
+	char comm[16];
+};
+
+/* The file, mapped for reading: header, books and image. */
+static const uint8_t *file;
+static size_t file_size;
+static int file_fd = -1;
+
+/* ---- writing ---- */
+
+static bool is_zero(const uint8_t *page)
+{
+	const uint64_t *words = (const uint64_t *)(const void *)page;
+
+	for (size_t i = 0; i < PAGE / 8; i++)
+		if (words[i])
+			return false;
+	return true;
+}
+
+static int write_image(const struct guest *g, int fd, struct err *e)
+{
+	uint64_t end = (uint64_t)g->mem.next_chunk * CHUNK;
+	uint64_t from = 0;
+
+	while (from < end) {
+		uint64_t to = from;
+
+		while (to < end && to - from < CHUNK && !is_zero(g->mem.host + to))
+			to += PAGE;
+		if (to > from && pwrite(fd, g->mem.host + from, to - from, (off_t)(IMAGE + from)) !=
+					 (ssize_t)(to - from))
+			return err_sys(e, "write the snapshot's memory");
+		from = to > from ? to : from + PAGE;
+	}
+	if (ftruncate(fd, (off_t)(IMAGE + end)))
+		return err_sys(e, "size the snapshot");
+	return 0;
+}
+
+static void fill_header(const struct guest *g, struct header *h, const struct buf *names)
+{
+	*h = (struct header){
+		.magic = MAGIC,
+		.version = VERSION,
+		.is_pvm = g->cpu.is_pvm,
+		.memory_size = g->mem.size,
+		.memory_bytes = g->memory_bytes,
+		.heap_start = g->mem.heap_start,
+		.next_chunk = g->mem.next_chunk,
+		.next_table = g->mem.next_table,
+		.tables_end = g->mem.tables_end,
+		.extra_tables_count = g->mem.extra_tables_count,
+		.areas_count = g->mem.areas_count,
+		.blocks_count = g->mem.blocks_count,
+		.free_chunks_count = g->mem.free_chunks_count,
+		.names_count = g->mem.names_count,
+		.names_size = (uint32_t)names->len,
+		.threads_count = (uint32_t)g->threads_used,
+		.current = g->current,
+		.open_files = g->open_files,
+		.ns_per_tsc_32 = guest_shared((struct guest *)(uintptr_t)g)->ns_per_tick_32,
+	};
+	memcpy(h->extra_tables, g->mem.extra_tables, sizeof(h->extra_tables));
+	memcpy(h->actions, g->actions, sizeof(h->actions));
+	memcpy(h->exe, g->exe, sizeof(h->exe));
+	memcpy(h->comm, g->comm, sizeof(h->comm));
+}
+
+/* Threads with their places, so that `current` stays what it is. */
+struct saved_thread {
+	int32_t index;
+	struct thread thread;
+};
+
+static void add_threads(const struct guest *g, struct buf *b)
+{
+	for (int i = 0; i < THREADS_MAX; i++) {
+		struct saved_thread s = { .index = i };
+
+		if (!g->threads[i].used)
+			continue;
+		s.thread = g->threads[i];
+		s.thread.polls = NULL; /* polled again when it runs */
+		s.thread.polls_count = s.thread.polls_room = 0;
+		buf_add(b, &s, sizeof(s));
+	}
+}
+
+int snapshot_write(struct guest *g, int fd, struct err *e)
+{
+	auto_buf struct buf books = { 0 };
+	auto_buf struct buf names = { 0 };
+	struct header h;
+
+	if (vcpu_get_xsave(&g->cpu, &guest_thread(g)->xsave))
+		return err_sys(e, "KVM_GET_XSAVE");
+	for (uint32_t i = 1; i < g->mem.names_count; i++)
+		buf_add(&names, g->mem.names[i], strlen(g->mem.names[i]) + 1);
+	fill_header(g, &h, &names);
+	buf_add(&books, &h, sizeof(h));
+	buf_add(&books, g->mem.areas, g->mem.areas_count * sizeof(*g->mem.areas));
+	buf_add(&books, g->mem.blocks, g->mem.blocks_count * sizeof(*g->mem.blocks));
+	buf_add(&books, g->mem.free_chunks, g->mem.free_chunks_count * sizeof(uint32_t));
+	add_threads(g, &books);
+	buf_add(&books, names.data ? names.data : "", names.len);
+	if (books.len > IMAGE)
+		return err_set(e, ERR_SYSTEM, "the program has mapped too much for a snapshot");
+	if (pwrite(fd, books.data, books.len, 0) != (ssize_t)books.len)
+		return err_sys(e, "write the snapshot");
+	return write_image(g, fd, e);
+}
+
+/* ---- loading ---- */
+
+static const struct header *header(void)
+{
+	return (const struct header *)(const void *)file;
+}
+
+static const uint8_t *image(void)
+{
+	return file + IMAGE;
+}
+
+static uint64_t image_size(void)
+{
+	return (uint64_t)header()->next_chunk * CHUNK;
+}
+
+static int map_file(int fd, struct err *e)
+{
+	struct stat status;
+
+	if (fstat(fd, &status) || (uint64_t)status.st_size < IMAGE)
+		return err_set(e, ERR_SYSTEM, "the snapshot is cut short");
+	file_size = (size_t)status.st_size;
+	file = mmap(NULL, file_size, PROT_READ, MAP_SHARED, fd, 0);
+	if (file == MAP_FAILED)
+		return err_sys(e, "map the snapshot");
+	if (header()->magic != MAGIC || header()->version != VERSION ||
+		IMAGE + image_size() != file_size)
+		return err_set(e, ERR_SYSTEM, "this is not a snapshot of this version");
+	file_fd = fd;
+	return 0;
+}
+
+/* Everything that the VMM itself keeps about the guest. */
+static void read_books(struct guest *g)
+{
+	const struct header *h = header();
+	struct mem *m = &g->mem;
+	const uint8_t *at = file + sizeof(*h);
+	size_t size;
+
+	m->heap_start = h->heap_start;
+	m->next_chunk = h->next_chunk;
+	m->next_table = h->next_table;
+	m->tables_end = h->tables_end;
+	m->extra_tables_count = h->extra_tables_count;
+	memcpy(m->extra_tables, h->extra_tables, sizeof(h->extra_tables));
+	m->edits_count = 0;
+
+	m->areas_count = h->areas_count;
+	m->areas = mem_grow(m->areas, &m->areas_room, h->areas_count, sizeof(*m->areas));
+	size = h->areas_count * sizeof(*m->areas);
+	memcpy(m->areas, at, size);
+	at += size;
+	m->blocks_count = h->blocks_count;
+	m->blocks = mem_grow(m->blocks, &m->blocks_room, h->blocks_count, sizeof(*m->blocks));
+	size = h->blocks_count * sizeof(*m->blocks);
+	memcpy(m->blocks, at, size);
+	at += size;
+	m->free_chunks_count = h->free_chunks_count;
+	m->free_chunks = mem_grow(
+		m->free_chunks, &m->free_chunks_room, h->free_chunks_count + 1, sizeof(uint32_t));
+	size = h->free_chunks_count * sizeof(uint32_t);
+	memcpy(m->free_chunks, at, size);
+	at += size;
+
+	for (int i = 0; i < THREADS_MAX; i++) {
+		g->threads[i].used = false;
+		g->threads[i].polls_count = 0;
+	}
+	for (uint32_t i = 0; i < h->threads_count; i++) {
+		struct saved_thread s;
+		struct thread *t;
+
+		memcpy(&s, at, sizeof(s));
+		at += sizeof(s);
+		t = &g->threads[s.index % THREADS_MAX];
+		s.thread.polls = t->polls;
+		s.thread.polls_room = t->polls_room;
+		*t = s.thread;
+	}
+	g->threads_used = (int)h->threads_count;
+	g->current = h->current;
+	/* Names are only ever added: the first ones are still the snapshot's. */
+	for (uint32_t i = m->names_count; i < h->names_count; i++) {
+		mem_name(m, (const char *)at);
+		at += strlen((const char *)at) + 1;
+	}
+	memcpy(g->actions, h->actions, sizeof(h->actions));
+	memcpy(g->exe, h->exe, sizeof(h->exe));
+	memcpy(g->comm, h->comm, sizeof(h->comm));
+	g->pending = 0;
+	g->open_files = h->open_files;
+	m->snapshot_chunks = h->next_chunk;
+	m->remaps_count = 0;
+}
+
+static int new_machine(struct guest *g, struct err *e)
+{
+	vcpu_close(&g->cpu);
+	if (vcpu_open(&g->cpu, VMM_KVM_FD, e))
+		return -1;
+	return mem_attach(&g->mem, &g->cpu, e);
+}
+
+static int begin(struct guest *g, struct err *e)
+{
+	g->cpu.stands = STANDS_IN_KERNEL;
+	if (vcpu_set_xsave(&g->cpu, &guest_thread(g)->xsave))
+		return err_sys(e, "KVM_SET_XSAVE");
+	return 0;
+}
+
+static int map_image(struct guest *g, uint64_t from, uint64_t to, struct err *e)
+{
+	if (mmap(g->mem.host + from, to - from, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_FIXED | MAP_NORESERVE, file_fd,
+		    (off_t)(IMAGE + from)) == MAP_FAILED)
+		return err_sys(e, "map the snapshot's memory");
+	return 0;
+}
+
+int snapshot_load(struct guest *g, int fd, struct err *e)
+{
+	if (map_file(fd, e))
+		return -1;
+	g->cpu.is_pvm = header()->is_pvm;
+	g->memory_bytes = header()->memory_bytes;
+	if (mem_open(&g->mem, header()->memory_size, e))
+		return -1;
+	read_books(g);
+	if (map_image(g, 0, image_size(), e) || new_machine(g, e))
+		return -1;
+	return begin(g, e);
+}
+
+/* ---- going back ---- */
+
+static bool is_table(const struct mem *m, uint64_t physical)
+{
+	if (physical < LOW_END)
+		return physical < TABLES_LOW_END || physical >= AT_TABLES;
+	for (uint32_t i = 0; i < m->extra_tables_count; i++)
+		if (physical / CHUNK == m->extra_tables[i])
+			return true;
+	return false;
+}
+
+/* How many entries of a table the processor would have to change. */
+static unsigned count_edits(const struct mem *m, uint64_t physical)
+{
+	const uint64_t *now = (const uint64_t *)(const void *)(m->host + physical);
+	const uint64_t *then = (const uint64_t *)(const void *)(image() + physical);
+	unsigned count = 0;
+
+	for (unsigned i = 0; i < PAGE / 8; i++)
+		count += now[i] != then[i] && now[i] & 1;
+	return count;
+}
+
+static void reset_table(struct mem *m, uint64_t physical)
+{
+	uint64_t *now = (uint64_t *)(void *)(m->host + physical);
+	const uint64_t *then = (const uint64_t *)(const void *)(image() + physical);
+
+	for (unsigned i = 0; i < PAGE / 8; i++)
+		if (now[i] != then[i])
+			/* What it maps is not known here; all that it might map is forgotten when the
+			 * entry itself is written. */
+			tables_put(m, &now[i], then[i], 0);
+}
+
+/* What the host has mapped behind the guest since: files, or plain memory where the image was. */
+static int reset_mappings(struct guest *g, struct err *e)
+{
+	struct mem *m = &g->mem;
+	uint64_t end = image_size();
+
+	for (uint32_t i = 0; i < m->remaps_count; i++) {
+		uint64_t from = m->remaps[i].start;
+		uint64_t to = m->remaps[i].end;
+
+		if (from < end && map_image(g, from, to < end ? to : end, e))
+			return -1;
+		if (to > end && mmap(m->host + (from > end ? from : end),
+					to - (from > end ? from : end), PROT_READ | PROT_WRITE,
+					MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+					0) == MAP_FAILED)
+			return err_sys(e, "plain memory");
+	}
+	return 0;
+}
+
+int snapshot_reset(struct guest *g, struct err *e)
+{
+	struct mem *m = &g->mem;
+	uint64_t end = image_size();
+	uint64_t used = (uint64_t)m->next_chunk * CHUNK;
+	const struct dirty_range *dirty;
+	unsigned edits = 0;
+	bool same_machine;
+	int count;
+
+	if (reset_mappings(g, e))
+		return -1;
+	count = dirty_find(m->host, end, &dirty, e);
+	if (count < 0)
+		return -1;
+	for (int i = 0; i < count; i++)
+		for (uint64_t at = dirty[i].start; at < dirty[i].end; at += PAGE)
+			if (is_table(m, at))
+				edits += count_edits(m, at);
+	/* Tables that came from beyond the image cannot be undone one by one. */
+	same_machine = edits <= EDITS_WORTH &&
+		       m->extra_tables_count == header()->extra_tables_count &&
+		       m->remaps_count <= REMAPS_WORTH;
+	if (same_machine) {
+		for (int i = 0; i < count; i++)
+			for (uint64_t at = dirty[i].start; at < dirty[i].end; at += PAGE)
+				if (is_table(m, at))
+					reset_table(m, at);
+		if (mem_flush(m) || (!g->cpu.is_pvm && vcpu_forget_translations(&g->cpu)))
+			return err_set(e, ERR_SYSTEM, "the page tables could not be put back");
+		/* The list for the editor is in a page of its own, maybe new. */
+		memcpy(m->host + AT_EDITS, image() + AT_EDITS, AT_SHARED - AT_EDITS);
+	}
+	for (int i = 0; i < count; i++)
+		memcpy(m->host + dirty[i].start, image() + dirty[i].start,
+			dirty[i].end - dirty[i].start);
+	if (used > end)
+		madvise(m->host + end, used - end, MADV_DONTNEED);
+	read_books(g);
+	if (!same_machine && new_machine(g, e))
+		return -1;
+	return begin(g, e);
+}
+
+int snapshot_verify(struct guest *g)
+{
+	for (uint64_t at = 0; at < image_size(); at += PAGE)
+		if (memcmp(g->mem.host + at, image() + at, PAGE) != 0)
+			return -1;
+	return 0;
+}

@@ -1,0 +1,26 @@
+/* snapshot: a program that waits for its next request, as a file.
+ *
+ *	0         header, then the books: areas, blocks, threads, names
+ *	IMAGE     guest physical memory, with holes where it is zero
+ *
+ * A machine that starts from it maps the image copy-on-write; all of them share its pages. After a
+ * run what the run wrote is put back from the image, page by page, and the books are read anew. The
+ * file is made by the trusted side from a run of trusted code only, and is believed. */
+#ifndef HOTCELL_VMM_SNAPSHOT_H
+#define HOTCELL_VMM_SNAPSHOT_H
+
+#include "vmm/guest.h"
+
+/* The current state into an empty file. All threads wait, one of them for a request. */
+int snapshot_write(struct guest *g, int fd, struct err *e);
+
+/* Into a guest with nothing in it: memory, books and machine. */
+int snapshot_load(struct guest *g, int fd, struct err *e);
+
+/* Back to the snapshot after a run, with the same machine, or another one if that is cheaper. */
+int snapshot_reset(struct guest *g, struct err *e);
+
+/* Compares all of memory with the snapshot, but for what is meant to differ: 0 if nothing differs. */
+int snapshot_verify(struct guest *g);
+
+#endif

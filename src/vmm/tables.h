@@ -1,0 +1,25 @@
+/* tables: the processor's page tables, made from what is mapped. Used by mem.c alone. */
+#ifndef HOTCELL_VMM_TABLES_H
+#define HOTCELL_VMM_TABLES_H
+
+#include "vmm/mem.h"
+
+/* The lowest 2 MiB: see stub/layout.h. Memory there must be zero. */
+void tables_init(struct mem *m, bool is_pvm);
+
+/* Makes the tables say what the areas say. With `bind`, blocks get chunks; else only those that
+ * have one are looked at. -ENOMEM if chunks or tables run out. */
+int tables_sync(struct mem *m, uint64_t start, uint64_t end, bool bind);
+
+struct block *tables_block(const struct mem *m, uint64_t address); /* NULL if it has no chunk */
+struct block *tables_bind(struct mem *m, uint64_t address);        /* NULL: no memory */
+/* Nothing is mapped in this block any more. */
+void tables_unbind(struct mem *m, struct block *block);
+
+/* Writes an entry: at once if it is absent, else by the editor, in mem_flush(). */
+void tables_put(struct mem *m, uint64_t *entry, uint64_t value, uint64_t address);
+
+/* Whether the processor would find an entry with these rights. */
+bool tables_allow(const struct mem *m, uint64_t address, bool to_write, bool to_execute);
+
+#endif

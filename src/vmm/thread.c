@@ -1,0 +1,543 @@
+#include "vmm/thread.h"
+
+#include "base/own.h"
+#include "vmm/signal.h"
+#include "vmm/warm.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { NS_PER_S = 1000000000, POLLS_MAX = 2048 };
+
+/* How long a shared futex is waited for in the host at a time: other threads and signals come
+ * between. */
+enum { SHARED_WAIT_NS = 2000000 };
+
+/* ---- waiting ---- */
+
+static void wait_clear(struct thread *t)
+{
+	t->polls_count = 0;
+	t->futex = 0;
+	t->waits_for_child = false;
+	t->waits_for_request = false;
+	t->awaited = 0;
+}
+
+void thread_wait_fd(struct thread *t, int fd, short events)
+{
+	t->polls = mem_grow(t->polls, &t->polls_room, t->polls_count + 1, sizeof(*t->polls));
+	t->polls[t->polls_count++] = (struct pollfd){ .fd = fd, .events = events };
+}
+
+void thread_wait_until(struct thread *t, int64_t deadline_ns)
+{
+	t->deadline_ns = deadline_ns > 0 ? deadline_ns : 1;
+}
+
+void thread_wait_child(struct thread *t)
+{
+	t->waits_for_child = true;
+}
+
+void thread_wait_signal(struct thread *t)
+{
+	(void)t; /* nothing else ends it */
+}
+
+bool thread_expired(const struct thread *t)
+{
+	return t->deadline_ns && guest_now_ns() >= t->deadline_ns;
+}
+
+int thread_deadline(struct guest *g, uint64_t timeout, bool is_absolute, int clock)
+{
+	struct thread *t = guest_thread(g);
+	struct timespec given;
+	struct timespec now;
+	int64_t left;
+
+	if (t->tries_again || !timeout)
+		return 0;
+	if (mem_read(&g->mem, &given, timeout, sizeof(given)))
+		return -EFAULT;
+	if (given.tv_sec < 0 || given.tv_nsec < 0 || given.tv_nsec >= NS_PER_S)
+		return -EINVAL;
+	if (given.tv_sec > INT64_MAX / NS_PER_S / 4)
+		given.tv_sec = INT64_MAX / NS_PER_S / 4;
+	left = given.tv_sec * (int64_t)NS_PER_S + given.tv_nsec;
+	if (is_absolute) {
+		if (clock_gettime(clock, &now))
+			return -EINVAL;
+		left -= now.tv_sec * (int64_t)NS_PER_S + now.tv_nsec;
+	}
+	thread_wait_until(t, guest_now_ns() + left);
+	return 0;
+}
+
+/* ---- taking turns ---- */
+
+static void wake(struct thread *t)
+{
+	t->waits = false;
+	t->tries_again = true;
+	wait_clear(t);
+}
+
+static bool may_run(const struct guest *g, int i)
+{
+	return g->threads[i].used && (!g->in_vfork || i == g->current);
+}
+
+bool thread_others_run(const struct guest *g)
+{
+	for (int i = 0; i < THREADS_MAX; i++)
+		if (i != g->current && may_run(g, i) && !g->threads[i].waits)
+			return true;
+	return false;
+}
+
+void thread_publish(struct guest *g)
+{
+	volatile struct shared *s = guest_shared(g);
+	unsigned long count = 0;
+
+	s->pid = (unsigned long)g->pid;
+	s->tid = (unsigned long)guest_thread(g)->tid;
+	s->one_thread = g->threads_used == 1;
+	for (int i = 0; i < THREADS_MAX && g->threads_used > 1; i++) {
+		if (!g->threads[i].used || !g->threads[i].waits || !g->threads[i].futex)
+			continue;
+		if (count < SHARED_WAITERS_MAX)
+			s->waiters[count] = g->threads[i].futex;
+		count++;
+	}
+	s->waiters_count = count;
+}
+
+static void switch_to(struct guest *g, int next)
+{
+	struct thread *old = guest_thread(g);
+
+	if (next != g->current) {
+		if (old->used)
+			vcpu_get_xsave(&g->cpu, &old->xsave);
+		g->current = next;
+		vcpu_set_xsave(&g->cpu, &guest_thread(g)->xsave);
+	}
+	thread_publish(g);
+}
+
+/* Wakes everybody whose time has come or whom a signal concerns. */
+static void wake_by_time_and_signals(struct guest *g)
+{
+	int64_t now = guest_now_ns();
+
+	for (int i = 0; i < THREADS_MAX; i++) {
+		struct thread *t = &g->threads[i];
+
+		if (may_run(g, i) && t->waits &&
+			((t->deadline_ns && now >= t->deadline_ns) || signal_waits(g, t)))
+			wake(t);
+	}
+}
+
+static void wake_by_children(struct guest *g)
+{
+	for (int i = 0; i < THREADS_MAX; i++)
+		if (may_run(g, i) && g->threads[i].waits && g->threads[i].waits_for_child)
+			wake(&g->threads[i]);
+}
+
+static int64_t nearest_deadline(const struct guest *g)
+{
+	int64_t nearest = 0;
+
+	for (int i = 0; i < THREADS_MAX; i++) {
+		const struct thread *t = &g->threads[i];
+
+		if (may_run(g, i) && t->waits && t->deadline_ns &&
+			(!nearest || t->deadline_ns < nearest))
+			nearest = t->deadline_ns;
+	}
+	return nearest;
+}
+
+/* Waits for descriptors, the nearest deadline and signals; with `at_once` only looks. Signals are
+ * blocked here, so that none comes unnoticed between our last look and the wait. */
+static void wait_for_anything(struct guest *g, bool at_once)
+{
+	static struct pollfd polls[POLLS_MAX];
+	static int owner[POLLS_MAX];
+	nfds_t count = 0;
+	int64_t nearest = nearest_deadline(g);
+	int64_t left = nearest ? nearest - guest_now_ns() : 0;
+	struct timespec timeout = { 0 };
+	int ready;
+
+	for (int i = 0; i < THREADS_MAX; i++) {
+		const struct thread *t = &g->threads[i];
+
+		for (uint32_t k = 0; may_run(g, i) && t->waits && k < t->polls_count; k++) {
+			if (count == POLLS_MAX)
+				break;
+			polls[count] = t->polls[k];
+			owner[count++] = i;
+		}
+	}
+	if (at_once && count == 0)
+		return;
+	if (!at_once && nearest && left > 0)
+		timeout = (struct timespec){ left / NS_PER_S, left % NS_PER_S };
+	ready = ppoll(polls, count, at_once || nearest ? &timeout : NULL, signal_waiting_mask());
+	if (ready < 0 && errno == EINTR)
+		wake_by_children(g);
+	for (nfds_t i = 0; ready > 0 && i < count; i++)
+		if (polls[i].revents && g->threads[owner[i]].waits)
+			wake(&g->threads[owner[i]]);
+}
+
+static int next_runnable(const struct guest *g)
+{
+	for (int k = 1; k <= THREADS_MAX; k++) {
+		int i = (g->current + k) % THREADS_MAX;
+
+		if (may_run(g, i) && !g->threads[i].waits)
+			return i;
+	}
+	return -1;
+}
+
+static void warm_idle_if_waiting(struct guest *g)
+{
+	for (int i = 0; i < THREADS_MAX; i++)
+		if (g->threads[i].used && g->threads[i].waits_for_request)
+			warm_idle(g);
+}
+
+void thread_schedule(struct guest *g)
+{
+	sigset_t all;
+	sigset_t old;
+	int next;
+
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &old);
+	for (;;) {
+		signal_distribute(g);
+		wake_by_time_and_signals(g);
+		next = next_runnable(g);
+		if (next < 0)
+			warm_idle_if_waiting(g);
+		wait_for_anything(g, next >= 0);
+		if (next >= 0)
+			break;
+	}
+	sigprocmask(SIG_SETMASK, &old, NULL);
+	switch_to(g, next);
+}
+
+/* ---- beginning and ending ---- */
+
+int thread_new(struct guest *g)
+{
+	for (int i = 0; i < THREADS_MAX; i++) {
+		struct pollfd *polls = g->threads[i].polls;
+		uint32_t room = g->threads[i].polls_room;
+
+		if (g->threads[i].used)
+			continue;
+		g->threads[i] = (struct thread){ .used = true, .polls = polls, .polls_room = room };
+		g->threads_used++;
+		return i;
+	}
+	return -EAGAIN;
+}
+
+static unsigned wake_futex(struct guest *g, uint64_t address, unsigned count, uint32_t bits);
+
+void thread_end(struct guest *g, int status)
+{
+	struct thread *t = guest_thread(g);
+	uint32_t zero = 0;
+
+	if (g->threads_used == 1 || g->in_vfork)
+		guest_exit(g, status);
+	if (t->clear_tid && mem_write(&g->mem, t->clear_tid, &zero, sizeof(zero)) == 0)
+		wake_futex(g, t->clear_tid, 1, ~0U);
+	t->used = false;
+	g->threads_used--;
+	thread_schedule(g);
+}
+
+void thread_forget_others(struct guest *g)
+{
+	for (int i = 0; i < THREADS_MAX; i++)
+		if (i != g->current)
+			g->threads[i].used = false;
+	g->threads_used = 1;
+	guest_thread(g)->tid = g->pid;
+	thread_publish(g);
+}
+
+static int next_tid(const struct guest *g)
+{
+	static int counter;
+
+	(void)g;
+	/* Apart from the numbers of processes, which are the host's and small. */
+	counter = counter % 1000000 + 1;
+	return 1000000 + counter;
+}
+
+/* A thread in the sense of pthread_create(). Processes are process.c's. */
+int64_t call_clone(struct guest *g, const uint64_t a[6])
+{
+	uint64_t flags = a[0];
+	struct thread *parent = guest_thread(g);
+	struct thread *child;
+	uint32_t tid;
+	int index = thread_new(g);
+
+	if (index < 0)
+		return index;
+	child = &g->threads[index];
+	child->tid = next_tid(g);
+	child->registers = parent->registers;
+	child->registers.general.rax = 0;
+	child->registers.general.rsp = a[1];
+	child->blocked = parent->blocked;
+	if (flags & CLONE_SETTLS)
+		child->registers.fs_base = a[4];
+	if (flags & CLONE_CHILD_CLEARTID)
+		child->clear_tid = a[3];
+	vcpu_get_xsave(&g->cpu, &child->xsave);
+	tid = (uint32_t)child->tid;
+	if ((flags & CLONE_PARENT_SETTID && mem_write(&g->mem, a[2], &tid, sizeof(tid))) ||
+		(flags & CLONE_CHILD_SETTID && mem_write(&g->mem, a[3], &tid, sizeof(tid)))) {
+		child->used = false;
+		g->threads_used--;
+		return -EFAULT;
+	}
+	thread_publish(g);
+	return child->tid;
+}
+
+/* ---- futexes ---- */
+
+static unsigned wake_futex(struct guest *g, uint64_t address, unsigned count, uint32_t bits)
+{
+	unsigned woken = 0;
+
+	for (int i = 0; i < THREADS_MAX && woken < count; i++) {
+		struct thread *t = &g->threads[i];
+
+		if (!t->used || !t->waits || t->futex != address || !(t->futex_bits & bits))
+			continue;
+		wake(t);
+		t->woken = true;
+		woken++;
+	}
+	thread_publish(g);
+	return woken;
+}
+
+static unsigned requeue(struct guest *g, uint64_t from, uint64_t to, unsigned count)
+{
+	unsigned moved = 0;
+
+	for (int i = 0; i < THREADS_MAX && moved < count; i++) {
+		if (!g->threads[i].used || !g->threads[i].waits || g->threads[i].futex != from)
+			continue;
+		g->threads[i].futex = to;
+		moved++;
+	}
+	thread_publish(g);
+	return moved;
+}
+
+/* The word itself, in our memory: for the host's futexes and for changing it in one step, which it
+ * is anyway as long as no thread runs. */
+static uint32_t *word(struct guest *g, uint64_t address, bool to_write)
+{
+	struct iovec piece;
+
+	if (address % 4 || mem_pieces(&g->mem, address, 4, to_write, &piece, 1) != 1 ||
+		piece.iov_len != 4)
+		return NULL;
+	return piece.iov_base;
+}
+
+static bool is_shared(struct guest *g, uint64_t address, uint64_t op)
+{
+	const struct area *a = op & FUTEX_PRIVATE_FLAG ? NULL : mem_find(&g->mem, address);
+
+	return a && a->kind == AREA_SHARED;
+}
+
+/* Another process may wake it: the host's futex, in short portions. */
+static int64_t wait_shared(struct guest *g, uint32_t *w, uint32_t value)
+{
+	struct thread *t = guest_thread(g);
+	struct timespec portion = { .tv_nsec = thread_others_run(g) ? 0 : SHARED_WAIT_NS };
+	int64_t left;
+
+	if (thread_expired(t))
+		return -ETIMEDOUT;
+	left = t->deadline_ns ? t->deadline_ns - guest_now_ns() : SHARED_WAIT_NS;
+	if (left < portion.tv_nsec)
+		portion.tv_nsec = left > 0 ? left : 0;
+	if (syscall(SYS_futex, w, FUTEX_WAIT, value, &portion, NULL, 0) == 0)
+		return 0;
+	if (errno == EAGAIN)
+		return t->tries_again ? 0 : -EAGAIN;
+	if (signal_waits(g, t))
+		return -EINTR;
+	return CALL_YIELDS;
+}
+
+static int64_t do_wait(struct guest *g, const uint64_t a[6], uint64_t op, uint32_t bits)
+{
+	struct thread *t = guest_thread(g);
+	bool is_absolute = (op & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET;
+	uint32_t *w = word(g, a[0], false);
+	int result;
+
+	if (t->tries_again && t->woken)
+		return 0;
+	if (t->tries_again && !is_shared(g, a[0], op))
+		return thread_expired(t) ? -ETIMEDOUT : -EINTR;
+	if (!w)
+		return a[0] % 4 ? -EINVAL : -EFAULT;
+	if (!bits)
+		return -EINVAL;
+	if (!t->tries_again && *(volatile uint32_t *)w != (uint32_t)a[2])
+		return -EAGAIN;
+	result = thread_deadline(g, a[3], is_absolute,
+		op & FUTEX_CLOCK_REALTIME ? CLOCK_REALTIME : CLOCK_MONOTONIC);
+	if (result)
+		return result;
+	if (is_shared(g, a[0], op))
+		return wait_shared(g, w, (uint32_t)a[2]);
+	t->futex = a[0];
+	t->futex_bits = bits;
+	t->woken = false;
+	return CALL_WAITS;
+}
+
+static int64_t do_wake(struct guest *g, const uint64_t a[6], uint64_t op, uint32_t bits)
+{
+	uint32_t *w = word(g, a[0], false);
+
+	if (!w)
+		return a[0] % 4 ? -EINVAL : -EFAULT;
+	if (is_shared(g, a[0], op))
+		return syscall(SYS_futex, w, FUTEX_WAKE, (int)a[2], NULL, NULL, 0);
+	return wake_futex(g, a[0], (unsigned)a[2], bits);
+}
+
+static int64_t do_wake_op(struct guest *g, const uint64_t a[6])
+{
+	uint32_t *w = word(g, a[4], true);
+	uint32_t code = (uint32_t)a[5];
+	uint32_t operand = (code >> 12 & 0xfff);
+	uint32_t compared = code & 0xfff;
+	unsigned count;
+	uint32_t old;
+	bool holds;
+
+	if (!w)
+		return -EFAULT;
+	if (code >> 28 & FUTEX_OP_OPARG_SHIFT)
+		operand = 1U << (operand & 31);
+	old = *w;
+	switch (code >> 28 & 7) {
+	case FUTEX_OP_SET:
+		*w = operand;
+		break;
+	case FUTEX_OP_ADD:
+		*w += operand;
+		break;
+	case FUTEX_OP_OR:
+		*w |= operand;
+		break;
+	case FUTEX_OP_ANDN:
+		*w &= ~operand;
+		break;
+	case FUTEX_OP_XOR:
+		*w ^= operand;
+		break;
+	default:
+		return -ENOSYS;
+	}
+	switch (code >> 24 & 15) {
+	case FUTEX_OP_CMP_EQ:
+		holds = old == compared;
+		break;
+	case FUTEX_OP_CMP_NE:
+		holds = old != compared;
+		break;
+	case FUTEX_OP_CMP_LT:
+		holds = (int32_t)old < (int32_t)compared;
+		break;
+	case FUTEX_OP_CMP_LE:
+		holds = (int32_t)old <= (int32_t)compared;
+		break;
+	case FUTEX_OP_CMP_GT:
+		holds = (int32_t)old > (int32_t)compared;
+		break;
+	case FUTEX_OP_CMP_GE:
+		holds = (int32_t)old >= (int32_t)compared;
+		break;
+	default:
+		return -ENOSYS;
+	}
+	count = wake_futex(g, a[0], (unsigned)a[2], ~0U);
+	if (holds)
+		count += wake_futex(g, a[4], (unsigned)a[3], ~0U);
+	return count;
+}
+
+static int64_t do_requeue(struct guest *g, const uint64_t a[6], bool compares)
+{
+	uint32_t *w = word(g, a[0], false);
+	unsigned count;
+	unsigned moved;
+
+	if (!w)
+		return -EFAULT;
+	if (compares && *w != (uint32_t)a[5])
+		return -EAGAIN;
+	count = wake_futex(g, a[0], (unsigned)a[2], ~0U);
+	moved = requeue(g, a[0], a[4], (unsigned)a[3]);
+	return compares ? count + moved : count;
+}
+
+int64_t call_futex(struct guest *g, const uint64_t a[6])
+{
+	uint64_t op = a[1];
+
+	switch (op & FUTEX_CMD_MASK) {
+	case FUTEX_WAIT:
+		return do_wait(g, a, op, ~0U);
+	case FUTEX_WAIT_BITSET:
+		return do_wait(g, a, op, (uint32_t)a[5]);
+	case FUTEX_WAKE:
+		return do_wake(g, a, op, ~0U);
+	case FUTEX_WAKE_BITSET:
+		return do_wake(g, a, op, (uint32_t)a[5]);
+	case FUTEX_REQUEUE:
+		return do_requeue(g, a, false);
+	case FUTEX_CMP_REQUEUE:
+		return do_requeue(g, a, true);
+	case FUTEX_WAKE_OP:
+		return do_wake_op(g, a);
+	default:
+		return -ENOSYS; /* priority inheritance: glibc goes without */
+	}
+}

@@ -1,0 +1,74 @@
+#include "vmm/tick.h"
+
+#include <cpuid.h>
+#include <signal.h>
+#include <time.h>
+#include <x86intrin.h>
+
+enum { TICK_NS = 10000000, MEASURE_NS = 2000000 };
+
+static volatile sig_atomic_t happened;
+static uint64_t rate;
+
+void tick_open(void)
+{
+	struct sigevent event = {
+		.sigev_notify = SIGEV_SIGNAL,
+		.sigev_signo = TICK_SIGNAL,
+		.sigev_value.sival_int = TICK_MAGIC,
+	};
+	struct itimerspec every = {
+		.it_interval.tv_nsec = TICK_NS,
+		.it_value.tv_nsec = TICK_NS,
+	};
+	timer_t timer;
+
+	if (timer_create(CLOCK_MONOTONIC, &event, &timer) == 0)
+		timer_settime(timer, 0, &every, NULL);
+}
+
+void tick_note(void)
+{
+	happened = 1;
+}
+
+bool tick_happened(void)
+{
+	bool did = happened;
+
+	happened = 0;
+	return did;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* Some processors say it. The others are watched for a while. */
+static uint64_t measure(void)
+{
+	uint64_t ns = now_ns();
+	uint64_t tsc = __rdtsc();
+	uint64_t end;
+
+	do
+		end = now_ns();
+	while (end - ns < MEASURE_NS);
+	return (uint64_t)(((unsigned __int128)(end - ns) << 32) / (__rdtsc() - tsc));
+}
+
+uint64_t tick_ns_per_tsc_32(void)
+{
+	if (!rate)
+		rate = measure();
+	return rate;
+}
+
+void tick_set_ns_per_tsc_32(uint64_t given)
+{
+	rate = given;
+}

@@ -1,0 +1,357 @@
+#include "vmm/vcpu.h"
+
+#include "base/fd.h"
+#include "base/own.h"
+#include "vmm/stub/layout.h"
+#include "wire/vmm_start.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum {
+	MSR_STAR = (int)0xc0000081,
+	MSR_LSTAR = (int)0xc0000082,
+	MSR_FMASK = (int)0xc0000084,
+	CPUID_MAX = 256,
+	KERNEL_CODE = 0x10,
+	KERNEL_DATA = 0x18,
+	USER_DATA = 0x2b,
+	USER_CODE = 0x33,
+	TASK_STATE = 0x40,
+	TSS_LIMIT = 0x67 + 8193,
+};
+
+/* Flags that a program may have; the rest is the processor's. */
+#define USER_FLAGS 0x40cd5ULL /* CF PF AF ZF SF TF DF OF, and AC */
+#define FIXED_FLAGS 0x202ULL
+
+static int retry_ioctl(int fd, unsigned long request, void *argument)
+{
+	int result;
+
+	/* Making machines is interrupted by any timer of ours. */
+	do
+		result = ioctl(fd, request, argument);
+	while (result < 0 && errno == EINTR);
+	return result;
+}
+
+/* Out of the guest's way. */
+static int move_up(int fd)
+{
+	int moved = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, VMM_OWN_FDS);
+
+	if (fd >= 0)
+		close(fd);
+	return moved;
+}
+
+static struct kvm_segment segment(uint16_t selector, uint8_t type, uint8_t ring, bool is_code)
+{
+	return (struct kvm_segment){
+		.selector = selector,
+		.limit = 0xffffffff,
+		.present = 1,
+		.type = type,
+		.dpl = ring,
+		.s = 1,
+		.l = is_code,
+		.db = !is_code,
+		.g = 1,
+	};
+}
+
+static void set_segments(struct kvm_sregs *s, unsigned ring)
+{
+	s->cs = segment(ring ? USER_CODE : KERNEL_CODE, 11, (uint8_t)ring, true);
+	s->ss = segment(ring ? USER_DATA : KERNEL_DATA, 3, (uint8_t)ring, false);
+}
+
+static int set_control_registers(struct vcpu *cpu, struct err *e)
+{
+	struct kvm_sregs *s = &cpu->user;
+	struct kvm_xcrs xcrs = { .nr_xcrs = 1 };
+
+	if (ioctl(cpu->fd, KVM_GET_SREGS, s))
+		return err_sys(e, "KVM_GET_SREGS");
+	s->cr0 = 0x80050033;
+	s->cr3 = AT_PML4;
+	s->cr4 = 0x40620; /* PAE, FXSR, SSE exceptions, XSAVE */
+	s->efer = 0xd01;  /* SYSCALL, long mode, no-execute */
+	set_segments(s, 3);
+	s->ds = s->es = s->fs = s->gs = segment(USER_DATA, 3, 3, false);
+	s->gdt.base = AT_GDT;
+	s->gdt.limit = 10 * 8 - 1;
+	s->idt.base = AT_IDT;
+	s->idt.limit = 32 * 16 - 1;
+	s->tr = (struct kvm_segment){
+		.selector = TASK_STATE,
+		.base = AT_TSS,
+		.limit = TSS_LIMIT,
+		.type = 11,
+		.present = 1,
+	};
+	s->ldt = (struct kvm_segment){ .unusable = 1 };
+	if (ioctl(cpu->fd, KVM_SET_SREGS, s))
+		return err_sys(e, "KVM_SET_SREGS");
+	xcrs.xcrs[0].value = 7; /* x87, SSE, AVX */
+	if (ioctl(cpu->fd, KVM_SET_XCRS, &xcrs)) {
+		xcrs.xcrs[0].value = 3;
+		if (ioctl(cpu->fd, KVM_SET_XCRS, &xcrs))
+			return err_sys(e, "KVM_SET_XCRS");
+	}
+	return 0;
+}
+
+static int set_msrs(struct vcpu *cpu, struct err *e)
+{
+	struct {
+		struct kvm_msrs head;
+		struct kvm_msr_entry entries[3];
+	} msrs = {
+		.head.nmsrs = 3,
+		.entries = {
+			{ .index = (uint32_t)MSR_STAR,
+				.data = (0x23ULL << 48) | ((uint64_t)KERNEL_CODE << 32) },
+			{ .index = (uint32_t)MSR_LSTAR, .data = AT_STUB },
+			{ .index = (uint32_t)MSR_FMASK, .data = 0x47700 },
+		},
+	};
+
+	return ioctl(cpu->fd, KVM_SET_MSRS, &msrs) == 3 ? 0 : err_sys(e, "KVM_SET_MSRS");
+}
+
+static int set_cpuid(struct vcpu *cpu, int kvm_fd, struct err *e)
+{
+	static struct {
+		struct kvm_cpuid2 head;
+		struct kvm_cpuid_entry2 entries[CPUID_MAX];
+	} cpuid; /* the same for every machine of this process */
+
+	if (cpuid.head.nent == 0) {
+		cpuid.head.nent = CPUID_MAX;
+		if (ioctl(kvm_fd, KVM_GET_SUPPORTED_CPUID, &cpuid))
+			return err_sys(e, "KVM_GET_SUPPORTED_CPUID");
+	}
+	return ioctl(cpu->fd, KVM_SET_CPUID2, &cpuid) ? err_sys(e, "KVM_SET_CPUID2") : 0;
+}
+
+int vcpu_open(struct vcpu *cpu, int kvm_fd, struct err *e)
+{
+	int size = ioctl(kvm_fd, KVM_GET_VCPU_MMAP_SIZE, 0);
+
+	*cpu = (struct vcpu){ .vm_fd = -1, .fd = -1, .is_pvm = cpu->is_pvm };
+	if (size < (int)sizeof(struct kvm_run))
+		return err_sys(e, "KVM_GET_VCPU_MMAP_SIZE");
+	if ((ioctl(kvm_fd, KVM_CHECK_EXTENSION, KVM_CAP_SYNC_REGS) & KVM_SYNC_X86_REGS) == 0)
+		return err_set(e, ERR_UNAVAILABLE, "this kernel's KVM cannot share registers");
+	cpu->run_size = (uint32_t)size;
+	cpu->vm_fd = move_up(retry_ioctl(kvm_fd, KVM_CREATE_VM, NULL));
+	if (cpu->vm_fd < 0)
+		return err_sys(e, "KVM_CREATE_VM");
+	cpu->fd = move_up(retry_ioctl(cpu->vm_fd, KVM_CREATE_VCPU, NULL));
+	if (cpu->fd < 0)
+		return err_sys(e, "KVM_CREATE_VCPU");
+	cpu->run = mmap(NULL, cpu->run_size, PROT_READ | PROT_WRITE, MAP_SHARED, cpu->fd, 0);
+	if (cpu->run == MAP_FAILED) {
+		cpu->run = NULL;
+		return err_sys(e, "map the processor");
+	}
+	if (set_cpuid(cpu, kvm_fd, e) || set_control_registers(cpu, e) || set_msrs(cpu, e))
+		return -1;
+	cpu->run->kvm_valid_regs = KVM_SYNC_X86_REGS;
+	cpu->stands = STANDS_IN_PROGRAM;
+	return 0;
+}
+
+void vcpu_close(struct vcpu *cpu)
+{
+	if (cpu->run)
+		munmap(cpu->run, cpu->run_size);
+	own_close(&cpu->fd);
+	own_close(&cpu->vm_fd);
+	cpu->run = NULL;
+}
+
+int vcpu_add_memory(struct vcpu *cpu, uint64_t physical, uint64_t size, void *host, struct err *e)
+{
+	struct kvm_userspace_memory_region region = {
+		.slot = cpu->slots,
+		.guest_phys_addr = physical,
+		.memory_size = size,
+		.userspace_addr = (uint64_t)(uintptr_t)host,
+	};
+
+	if (retry_ioctl(cpu->vm_fd, KVM_SET_USER_MEMORY_REGION, &region))
+		return err_sys(e, "KVM_SET_USER_MEMORY_REGION");
+	cpu->slots++;
+	return 0;
+}
+
+int vcpu_get_xsave(struct vcpu *cpu, struct kvm_xsave *ret)
+{
+	return ioctl(cpu->fd, KVM_GET_XSAVE, ret);
+}
+
+int vcpu_set_xsave(struct vcpu *cpu, const struct kvm_xsave *from)
+{
+	return ioctl(cpu->fd, KVM_SET_XSAVE, from);
+}
+
+/* KVM does so when a bit of CR4 changes that matters for it. */
+int vcpu_forget_translations(struct vcpu *cpu)
+{
+	struct kvm_sregs changed = cpu->user;
+
+	changed.cr4 ^= 0x80; /* global pages: there are none */
+	if (ioctl(cpu->fd, KVM_SET_SREGS, &changed) || ioctl(cpu->fd, KVM_SET_SREGS, &cpu->user))
+		return -1;
+	cpu->loaded_fs_base = cpu->loaded_gs_base = 0;
+	cpu->stands = STANDS_IN_KERNEL;
+	return 0;
+}
+
+void vcpu_interrupt(struct vcpu *cpu)
+{
+	if (cpu->run)
+		cpu->run->immediate_exit = 1;
+}
+
+/* ---- in ---- */
+
+static void load_segments(struct vcpu *cpu, const struct registers *r, unsigned ring)
+{
+	struct kvm_sregs *s = &cpu->run->s.regs.sregs;
+
+	*s = cpu->user;
+	set_segments(s, ring);
+	s->fs.base = cpu->loaded_fs_base = r->fs_base;
+	s->gs.base = cpu->loaded_gs_base = r->gs_base;
+	cpu->run->kvm_dirty_regs |= KVM_SYNC_X86_SREGS;
+}
+
+static void load(struct vcpu *cpu, const struct registers *r)
+{
+	struct kvm_regs *regs = &cpu->run->s.regs.regs;
+	bool bases_differ =
+		r->fs_base != cpu->loaded_fs_base || r->gs_base != cpu->loaded_gs_base;
+
+	*regs = r->general;
+	cpu->run->kvm_dirty_regs = KVM_SYNC_X86_REGS;
+	if (cpu->stands == STANDS_IN_STUB)
+		return;
+	regs->rflags = (regs->rflags & USER_FLAGS) | FIXED_FLAGS;
+	/* After a system call a PVM host's processor is in ring 3 already. Elsewhere the gate's
+	 * SYSRET brings it there, to where RCX and R11 say: that is where the program is, unless it
+	 * has been sent elsewhere meanwhile. */
+	if (cpu->stands == STANDS_IN_KERNEL || bases_differ ||
+		(cpu->stands == STANDS_AT_GATE && !cpu->is_pvm &&
+			(regs->rip != regs->rcx || regs->r11 != regs->rflags)))
+		load_segments(cpu, r, 3);
+	else if (cpu->stands == STANDS_AT_GATE && !cpu->is_pvm)
+		regs->rip = AT_GATE + 2;
+}
+
+/* ---- out ---- */
+
+static bool has_error_code(unsigned vector)
+{
+	return vector == 8 || (vector >= 10 && vector <= 14) || vector == 17 || vector == 21;
+}
+
+/* The processor pushed the program's registers on the supervisor's stack, in a page that no program
+ * can write. */
+static enum vcpu_exit take_exception(
+	struct vcpu *cpu, struct registers *r, const uint8_t *host, struct fault *ret)
+{
+	uint64_t frame[6] = { 0 };
+	unsigned words = has_error_code(ret->vector) ? 6 : 5;
+	uint64_t at = r->general.rsp;
+
+	if (at < AT_KERNEL_STACK || at > AT_KERNEL_STACK_TOP - words * 8UL)
+		return VCPU_BROKEN;
+	memcpy(&frame[6 - words], host + at, words * 8UL);
+	ret->error_code = frame[0];
+	r->general.rip = frame[1];
+	r->general.rflags = frame[3];
+	r->general.rsp = frame[4];
+	cpu->stands = STANDS_IN_KERNEL;
+	if (ret->vector == 14) {
+		struct kvm_sregs s;
+
+		if (ioctl(cpu->fd, KVM_GET_SREGS, &s))
+			return VCPU_BROKEN;
+		ret->address = s.cr2;
+	}
+	return VCPU_EXCEPTION;
+}
+
+enum vcpu_exit vcpu_run(
+	struct vcpu *cpu, struct registers *r, const uint8_t *host, struct fault *ret)
+{
+	struct kvm_run *run = cpu->run;
+	int result;
+
+	load(cpu, r);
+	result = ioctl(cpu->fd, KVM_RUN, 0);
+	run->immediate_exit = 0;
+	r->general = run->s.regs.regs;
+	if (result < 0) {
+		if (errno != EINTR)
+			return VCPU_BROKEN;
+		if (r->general.rip == AT_GATE + 2 && !cpu->is_pvm) {
+			r->general.rip = r->general.rcx;
+			r->general.rflags = r->general.r11;
+		} else {
+			cpu->stands = r->general.rip < LOW_END ? STANDS_IN_STUB : STANDS_IN_PROGRAM;
+		}
+		return VCPU_INTERRUPTED;
+	}
+	errno = 0;
+	if (run->exit_reason != KVM_EXIT_IO || run->io.direction != KVM_EXIT_IO_OUT ||
+		run->io.size != 4 || run->io.count != 1)
+		return VCPU_BROKEN;
+	if (run->io.port == GATE_PORT) {
+		cpu->stands = STANDS_AT_GATE;
+		r->general.rip = r->general.rcx;
+		r->general.rflags = r->general.r11;
+		return VCPU_CALL;
+	}
+	if (run->io.port < FAULT_PORT || run->io.port >= FAULT_PORT + 32)
+		return VCPU_BROKEN;
+	ret->vector = run->io.port - FAULT_PORT;
+	return take_exception(cpu, r, host, ret);
+}
+
+int vcpu_edit(struct vcpu *cpu, uint64_t count)
+{
+	struct kvm_run *run = cpu->run;
+	struct registers r = {
+		.general = {
+			.rip = AT_EDITOR,
+			.rsi = AT_EDITS,
+			.rcx = count,
+			.rsp = AT_KERNEL_STACK_TOP,
+			.rflags = 2,
+		},
+		.fs_base = cpu->loaded_fs_base,
+		.gs_base = cpu->loaded_gs_base,
+	};
+	int result;
+
+	load_segments(cpu, &r, 0);
+	run->s.regs.regs = r.general;
+	run->kvm_dirty_regs |= KVM_SYNC_X86_REGS;
+	do {
+		result = ioctl(cpu->fd, KVM_RUN, 0);
+		run->immediate_exit = 0;
+	} while (result < 0 && errno == EINTR);
+	cpu->stands = STANDS_IN_KERNEL;
+	if (result < 0 || run->exit_reason != KVM_EXIT_IO || run->io.port != EDITED_PORT)
+		return -1;
+	return 0;
+}

@@ -1,0 +1,221 @@
+#include "vmm/warm.h"
+
+#include "base/own.h"
+#include "vmm/call_file.h"
+#include "vmm/fds.h"
+#include "vmm/snapshot.h"
+#include "vmm/thread.h"
+#include "vmm/tick.h"
+#include "wire/vmm_start.h"
+#include "wire/vmm_warm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+enum { FAILED = 125, STREAMS = 3, PIDS_FROM = 100, PIDS = 30000 };
+
+static enum warm_mode mode;
+static bool is_spoiled;
+static bool is_last;
+static uint8_t request[WARM_REQUEST_MAX + 1];
+static size_t request_len; /* of what is left to be read */
+static size_t request_at;
+static uint64_t exits_before;
+
+void warm_open(struct guest *g, enum warm_mode wanted)
+{
+	(void)g;
+	mode = wanted;
+	/* Programs that the guest executes have no part in it. */
+	fcntl(VMM_WARM_FD, F_SETFD, FD_CLOEXEC);
+	fcntl(VMM_SNAPSHOT_FD, F_SETFD, FD_CLOEXEC);
+}
+
+void warm_leave(struct guest *g)
+{
+	(void)g;
+	mode = WARM_OFF;
+	close(VMM_WARM_FD);
+	close(VMM_SNAPSHOT_FD);
+}
+
+void warm_spoil(struct guest *g)
+{
+	(void)g;
+	is_spoiled = true;
+}
+
+static _Noreturn void give_up(struct guest *g, const struct err *e)
+{
+	guest_say(g, "hotcell-vmm: %s", e->text);
+	_exit(FAILED);
+}
+
+static void answer(uint32_t kind, uint32_t status, const struct guest *g)
+{
+	struct warm_answer a = {
+		.kind = kind,
+		.status = status,
+		.exits = g->exits - exits_before,
+		.unknown_calls = g->unknown_calls,
+	};
+
+	if (send(VMM_WARM_FD, &a, sizeof(a), MSG_NOSIGNAL) != sizeof(a))
+		_exit(0); /* nobody is interested any more */
+}
+
+void warm_idle(struct guest *g)
+{
+	struct err e = { 0 };
+
+	if (mode != WARM_MAKES_SNAPSHOT)
+		return;
+	guest_flush_output(g);
+	if (snapshot_write(g, VMM_SNAPSHOT_FD, &e))
+		give_up(g, &e);
+	_exit(0);
+}
+
+/* ---- a request ---- */
+
+/* 1: there is one. 0: not yet. */
+static int receive(void)
+{
+	struct iovec piece = { request, sizeof(request) };
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(STREAMS * sizeof(int))];
+	} control;
+	struct msghdr message = {
+		.msg_iov = &piece,
+		.msg_iovlen = 1,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control),
+	};
+	ssize_t n = recvmsg(VMM_WARM_FD, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	int streams[STREAMS];
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (n < 1 || message.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ||
+		message.msg_controllen < CMSG_LEN(sizeof(streams)))
+		_exit(0); /* the keeper is gone */
+	memcpy(streams, CMSG_DATA(&control.head), sizeof(streams));
+	for (int i = 0; i < STREAMS; i++) {
+		/* Descriptors 0 to 2 are closed between runs: the new ones may be any of them. */
+		int up = fcntl(streams[i], F_DUPFD_CLOEXEC, VMM_OWN_FDS);
+
+		close(streams[i]);
+		streams[i] = up;
+	}
+	for (int i = 0; i < STREAMS; i++) {
+		dup2(streams[i], i);
+		close(streams[i]);
+	}
+	is_last = request[0] & WARM_LAST;
+	request_at = 1;
+	request_len = (size_t)n - 1;
+	return 1;
+}
+
+/* What must not be the same in two runs: the time, and the number by which libraries notice that
+ * their randomness is somebody else's too. */
+static void begin_run(struct guest *g)
+{
+	static unsigned runs;
+
+	g->pid = PIDS_FROM + (int)(((unsigned)getpid() * 64 + runs++) % PIDS);
+	guest_thread(g)->tid = g->pid;
+	exits_before = g->exits;
+	guest_set_clock(g);
+	file_update_output(g);
+	thread_publish(g);
+}
+
+static int64_t read_request(struct guest *g, uint64_t address, uint64_t size)
+{
+	struct thread *t = guest_thread(g);
+	uint64_t n;
+
+	if (request_len == 0) {
+		if (mode == WARM_MAKES_SNAPSHOT || !receive()) {
+			t->waits_for_request = true;
+			if (mode == WARM_SERVES)
+				thread_wait_fd(t, VMM_WARM_FD, POLLIN);
+			return CALL_WAITS;
+		}
+		begin_run(g);
+	}
+	n = request_len < size ? request_len : size;
+	if (mem_write(&g->mem, address, request + request_at, n))
+		return -EFAULT;
+	request_at += n;
+	request_len -= n;
+	return (int64_t)n;
+}
+
+/* ---- the end of a run ---- */
+
+/* All that a run may have changed outside of its memory. */
+static void reset_process(void)
+{
+	static const struct itimerval none;
+
+	syscall(SYS_close_range, 0, VMM_GUEST_FDS - 1, 0);
+	for (int fd = 0; fd < VMM_GUEST_FDS; fd++)
+		fds_forget(fd);
+	for (int i = ITIMER_REAL; i <= ITIMER_PROF; i++)
+		setitimer((__itimer_which_t)i, &none, NULL);
+	umask(022);
+	if (chdir("/workspace") && chdir("/"))
+		_exit(FAILED);
+}
+
+static int64_t end_run(struct guest *g, uint64_t address)
+{
+	struct err e = { 0 };
+	uint8_t status = 0;
+
+	if (mem_read(&g->mem, &status, address, 1))
+		return -EFAULT;
+	guest_flush_output(g);
+	if (is_spoiled || is_last) {
+		answer(WARM_DONE_LAST, status, g);
+		_exit(0);
+	}
+	answer(WARM_DONE, status, g);
+	reset_process();
+	request_len = 0;
+	if (snapshot_reset(g, &e))
+		give_up(g, &e);
+#ifdef HOTCELL_VERIFY_RESETS
+	if (snapshot_verify(g))
+		abort();
+#endif
+	answer(WARM_READY, 0, g);
+	/* The thread that waited for a request when the snapshot was made does so again. */
+	guest_thread(g)->waits = false;
+	guest_thread(g)->tries_again = true;
+	return CALL_SET_REGISTERS;
+}
+
+bool warm_takes(struct guest *g, const struct call *call)
+{
+	(void)g;
+	return mode != WARM_OFF && call->a[0] == WARM_DRIVER_FD &&
+	       (call->number == SYS_read || call->number == SYS_write);
+}
+
+int64_t warm_call(struct guest *g, const struct call *call)
+{
+	if (call->number == SYS_read)
+		return read_request(g, call->a[1], call->a[2]);
+	return mode == WARM_SERVES ? end_run(g, call->a[1]) : -EBADF;
+}

@@ -1,0 +1,27 @@
+/* warm: a machine that was warmed once, and serves request after request from there. */
+#ifndef HOTCELL_VMM_WARM_H
+#define HOTCELL_VMM_WARM_H
+
+#include "vmm/guest.h"
+
+enum warm_mode {
+	WARM_OFF,
+	WARM_MAKES_SNAPSHOT, /* the first request is the moment of the snapshot */
+	WARM_SERVES,
+};
+
+void warm_open(struct guest *g, enum warm_mode mode);
+/* A forked child is a process like any other. */
+void warm_leave(struct guest *g);
+
+/* Whether a call is the driver's own (read and write of its descriptor), and serves it then. */
+bool warm_takes(struct guest *g, const struct call *call);
+int64_t warm_call(struct guest *g, const struct call *call);
+
+/* Nobody can run: the moment for a snapshot, if one is to be made. */
+void warm_idle(struct guest *g);
+
+/* After this run the machine is not as it was, in a way that no reset undoes. */
+void warm_spoil(struct guest *g);
+
+#endif

@@ -1,0 +1,33 @@
+/* vmm_warm: between a keeper and a VMM that is kept warm, on a socket that keeps messages whole.
+ *
+ *	keeper → VMM   a byte of warm_flags, then the request as the driver reads it; with it come
+ *	               three descriptors: the run's stdin, stdout and stderr
+ *	VMM → keeper   struct warm_answer
+ *
+ * The driver, in the guest, reads its request from descriptor WARM_DRIVER_FD and writes the run's exit
+ * status there, as one byte. Only in a warm machine does that descriptor exist. */
+#ifndef HOTCELL_WIRE_VMM_WARM_H
+#define HOTCELL_WIRE_VMM_WARM_H
+
+#include <stdint.h>
+
+enum { WARM_DRIVER_FD = 999, WARM_REQUEST_MAX = 128 << 10 };
+
+enum warm_flags {
+	WARM_LAST = 1, /* the machine is not used again */
+};
+
+enum warm_kind {
+	WARM_READY = 1, /* it waits for a request */
+	WARM_DONE,      /* the run has ended with `status`; what it printed was passed on before */
+	WARM_DONE_LAST, /* likewise, and the VMM ends now */
+};
+
+struct warm_answer {
+	uint32_t kind;
+	uint32_t status;
+	uint64_t exits;         /* how often the run left the guest */
+	uint64_t unknown_calls; /* system calls that there are none of */
+};
+
+#endif
