@@ -10,7 +10,8 @@ A request is made of fields that end with a NUL:
     path          of the program
     N, N × field  its arguments
     N, N × field  environment variables, NAME=value
-    text          the program itself, to the end of the request; if there is none, it is read from path
+    text          the program itself; if there is none, it is read from path
+    seed          the last 32 bytes, put there by the machine itself: random, and never the same
 
 The exit status goes back as one byte. Descriptor 999 exists in warm machines only.
 """
@@ -27,7 +28,8 @@ def run(namespace, preload):
     import types
 
     REQUESTS = 999
-    REQUEST_MAX = 128 * 1024
+    PORTION = 8192  # more would come from mmap, and be given back to it: two calls
+    SEED_SIZE = 32
     own = namespace["__file__"]
 
     for name in preload:
@@ -84,14 +86,14 @@ def run(namespace, preload):
             flags |= getattr(__future__, name).compiler_flag
         return flags
 
-    def fresh_randomness():
+    def fresh_randomness(seed):
         """Two runs must never draw the same numbers, though they start from the same memory."""
         random = sys.modules.get("random")
         if random:
-            random.seed()
+            random.seed(int.from_bytes(seed, "little"))
         numpy_random = sys.modules.get("numpy.random")
         if numpy_random:
-            numpy_random.seed()
+            numpy_random.seed([int.from_bytes(seed[i:i + 4], "little") for i in range(0, SEED_SIZE, 4)])
 
     def status_of(exit):
         code = exit.code
@@ -150,14 +152,23 @@ def run(namespace, preload):
                 status = status or 120
         return status
 
+    def receive():
+        data = os.read(REQUESTS, PORTION)
+        if len(data) < PORTION:
+            return data
+        parts = [data]
+        while len(parts[-1]) == PORTION:
+            parts.append(os.read(REQUESTS, PORTION))
+        return b"".join(parts)
+
     def serve(data):
-        flags, path, arguments, environment, source = parse(data)
+        flags, path, arguments, environment, source = parse(data[:-SEED_SIZE])
         for variable in environment:
             name, _, value = variable.partition("=")
             os.environ[name] = value
         sys.argv[:] = [path, *arguments]
         sys.path[0] = os.path.dirname(path)
-        fresh_randomness()
+        fresh_randomness(data[-SEED_SIZE:])
         become_main(path)
         return finish(execute(source, path, b"l" in flags))
 
@@ -182,8 +193,7 @@ def run(namespace, preload):
 
     FUTURE_FLAGS = future_flags()
     warm_up()
-    data = os.read(REQUESTS, REQUEST_MAX)
-    os.write(REQUESTS, bytes([serve(data)]))
+    os.write(REQUESTS, bytes([serve(receive())]))
 
 
 import sys  # noqa: E402

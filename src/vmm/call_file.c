@@ -23,7 +23,7 @@
 #include <sys/uio.h>
 
 #define OWN_OFFSET (-1)
-#define RETRY_NS 10000000
+#define RETRY_NS   10000000
 
 struct transfer {
 	int fd;

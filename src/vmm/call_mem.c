@@ -153,9 +153,8 @@ int64_t call_mremap(struct guest *g, const uint64_t a[6])
 		return -ENOMEM;
 	if (!(a[3] & MREMAP_FIXED)) {
 		if (new_length <= length) {
-			result = new_length < length ?
-					 mem_unmap(&g->mem, a[0] + new_length, end) :
-					 0;
+			result = new_length < length ? mem_unmap(&g->mem, a[0] + new_length, end) :
+						       0;
 			return result ? result : (int64_t)a[0];
 		}
 		if (mem_is_free(&g->mem, end, a[0] + new_length) && area->kind == AREA_ANONYMOUS &&

@@ -120,8 +120,9 @@ static int copy_message_in(struct guest *g, struct message *m)
 	}
 	if (theirs->msg_control && theirs->msg_controllen) {
 		m->ours.msg_control = m->control;
-		m->ours.msg_controllen =
-			theirs->msg_controllen < CONTROL_SIZE ? theirs->msg_controllen : CONTROL_SIZE;
+		m->ours.msg_controllen = theirs->msg_controllen < CONTROL_SIZE ?
+						 theirs->msg_controllen :
+						 CONTROL_SIZE;
 	}
 	if (m->is_receive)
 		return 0;
@@ -135,9 +136,9 @@ static int copy_message_in(struct guest *g, struct message *m)
 			    theirs->msg_namelen))
 			return -EFAULT;
 	}
-	if (m->ours.msg_control && mem_read(&g->mem, m->control,
-					   (uint64_t)(uintptr_t)theirs->msg_control,
-					   m->ours.msg_controllen))
+	if (m->ours.msg_control &&
+		mem_read(&g->mem, m->control, (uint64_t)(uintptr_t)theirs->msg_control,
+			m->ours.msg_controllen))
 		return -EFAULT;
 	return check_control(m);
 }
@@ -296,8 +297,8 @@ static int64_t move_header(struct guest *g, struct message *m, uint64_t header)
 		return m->fd;
 	if (mem_read(&g->mem, &m->theirs, header, sizeof(m->theirs)))
 		return -EFAULT;
-	result = pieces_vector(g, &m->p, (uint64_t)(uintptr_t)m->theirs.msg_iov, m->theirs.msg_iovlen,
-		m->is_receive);
+	result = pieces_vector(g, &m->p, (uint64_t)(uintptr_t)m->theirs.msg_iov,
+		m->theirs.msg_iovlen, m->is_receive);
 	if (result)
 		return result == -EINVAL ? -EMSGSIZE : result;
 	result = move_message(g, m);

@@ -151,7 +151,7 @@ CALL(capget)
 	if (header.version != _LINUX_CAPABILITY_VERSION_3) {
 		header.version = _LINUX_CAPABILITY_VERSION_3;
 		return mem_write(&g->mem, a[0], &header, sizeof(header)) ? -EFAULT :
-		       a[1]						 ? -EINVAL :
+		       a[1]                                              ? -EINVAL :
 									   0;
 	}
 	return put(g, a[1], none, sizeof(none));
@@ -272,11 +272,11 @@ static int64_t limit(struct guest *g, uint64_t which, const struct rlimit *new, 
 {
 	if (which >= RLIM_NLIMITS)
 		return -EINVAL;
-	if (new && new->rlim_cur > new->rlim_max)
+	if (new &&new->rlim_cur > new->rlim_max)
 		return -EINVAL;
 	if (which == RLIMIT_NOFILE) {
 		*old = (struct rlimit){ g->open_files, g->open_files };
-		if (new && new->rlim_max > g->open_files)
+		if (new &&new->rlim_max > g->open_files)
 			return -EPERM;
 		if (new)
 			g->open_files = new->rlim_cur;

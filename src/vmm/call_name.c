@@ -148,8 +148,9 @@ int64_t call_fchmodat(struct guest *g, const uint64_t a[6])
 	int result = path_get(g, a[0], a[1], &place);
 
 	/* The system call has no flags; the library's function would look for /proc. */
-	return result ? result : host_result(syscall(SYS_fchmodat, place.directory, place.path,
-					 (mode_t)a[2]));
+	return result ? result :
+			host_result(
+				syscall(SYS_fchmodat, place.directory, place.path, (mode_t)a[2]));
 }
 
 int64_t call_chmod(struct guest *g, const uint64_t a[6])
@@ -170,8 +171,9 @@ int64_t call_fchownat(struct guest *g, const uint64_t a[6])
 	struct place place;
 	int result = path_get(g, a[0], a[1], &place);
 
-	return result ? result : host_result(fchownat(place.directory, place.path, (uid_t)a[2],
-					 (gid_t)a[3], (int)a[4]));
+	return result ? result :
+			host_result(fchownat(
+				place.directory, place.path, (uid_t)a[2], (gid_t)a[3], (int)a[4]));
 }
 
 int64_t call_chown(struct guest *g, const uint64_t a[6])
@@ -201,8 +203,8 @@ int64_t call_umask(struct guest *g, const uint64_t a[6])
 /* ---- times ---- */
 
 /* `times` NULL = now. A path at address 0 means the descriptor itself. */
-static int64_t set_times(
-	struct guest *g, uint64_t directory, uint64_t address, const struct timespec *times, int flags)
+static int64_t set_times(struct guest *g, uint64_t directory, uint64_t address,
+	const struct timespec *times, int flags)
 {
 	struct place place;
 	int fd = fds_get(directory);

@@ -33,18 +33,4 @@ int64_t call_futimesat(struct guest *g, const uint64_t a[6]);
 int64_t call_utimensat(struct guest *g, const uint64_t a[6]);
 int64_t call_umask(struct guest *g, const uint64_t a[6]);
 
-/* call_xattr.c */
-int64_t call_getxattr(struct guest *g, const uint64_t a[6]);
-int64_t call_lgetxattr(struct guest *g, const uint64_t a[6]);
-int64_t call_fgetxattr(struct guest *g, const uint64_t a[6]);
-int64_t call_setxattr(struct guest *g, const uint64_t a[6]);
-int64_t call_lsetxattr(struct guest *g, const uint64_t a[6]);
-int64_t call_fsetxattr(struct guest *g, const uint64_t a[6]);
-int64_t call_listxattr(struct guest *g, const uint64_t a[6]);
-int64_t call_llistxattr(struct guest *g, const uint64_t a[6]);
-int64_t call_flistxattr(struct guest *g, const uint64_t a[6]);
-int64_t call_removexattr(struct guest *g, const uint64_t a[6]);
-int64_t call_lremovexattr(struct guest *g, const uint64_t a[6]);
-int64_t call_fremovexattr(struct guest *g, const uint64_t a[6]);
-
 #endif

@@ -56,10 +56,12 @@ static void make_absolute(const struct place *place, char *ret, size_t size)
 
 	if (place->path[0] == '/')
 		directory[0] = '\0';
-	else if (place->directory == AT_FDCWD && syscall(SYS_getcwd, directory, sizeof(directory)) < 0)
+	else if (place->directory == AT_FDCWD &&
+		 syscall(SYS_getcwd, directory, sizeof(directory)) < 0)
 		directory[0] = '\0';
 	else if (place->directory != AT_FDCWD && fds_kind(place->directory) == FD_DIRECTORY)
-		snprintf(directory, sizeof(directory), "%s", proc_row_path(fds_row(place->directory)));
+		snprintf(directory, sizeof(directory), "%s",
+			proc_row_path(fds_row(place->directory)));
 	else if (place->directory != AT_FDCWD)
 		snprintf(directory, sizeof(directory), "%s", fds_name(place->directory));
 	ret[0] = '\0';
@@ -184,7 +186,8 @@ static int64_t open_place(
 
 int64_t call_openat(struct guest *g, const uint64_t a[6])
 {
-	struct open_how how = { .flags = (uint32_t)a[2] & ~(uint32_t)O_ASYNC, .mode = a[3] & 07777 };
+	struct open_how how = { .flags = (uint32_t)a[2] & ~(uint32_t)O_ASYNC,
+		.mode = a[3] & 07777 };
 
 	return open_place(g, a[0], a[1], &how);
 }
@@ -232,9 +235,8 @@ int path_stat_fd(int fd, struct stat *ret)
 }
 
 /* Only the host knows, and it is nothing of ours: 1. Else 0 with *ret set, or a negative errno. */
-static int stat_ours(
-	struct guest *g, uint64_t directory, uint64_t address, int flags, struct place *place,
-	struct stat *ret)
+static int stat_ours(struct guest *g, uint64_t directory, uint64_t address, int flags,
+	struct place *place, struct stat *ret)
 {
 	int result = 0;
 
@@ -314,7 +316,8 @@ int64_t call_statx(struct guest *g, const uint64_t a[6])
 	int result = stat_ours(g, a[0], a[1], flags, &place, &st);
 
 	if (result == 1)
-		result = statx(place.directory, place.path, flags, (unsigned)a[3], &stx) ? -errno : 0;
+		result = statx(place.directory, place.path, flags, (unsigned)a[3], &stx) ? -errno :
+											   0;
 	else if (result == 0)
 		to_statx(&st, &stx);
 	return result ? result : mem_write(&g->mem, a[4], &stx, sizeof(stx));
@@ -443,7 +446,9 @@ int64_t call_statfs(struct guest *g, const uint64_t a[6])
 	if (result)
 		return result;
 	if (place.is_made)
-		st = (struct statfs){ .f_type = PROC_SUPER_MAGIC, .f_bsize = 4096, .f_namelen = 255 };
+		st = (struct statfs){
+			.f_type = PROC_SUPER_MAGIC, .f_bsize = 4096, .f_namelen = 255
+		};
 	else if (statfs(place.path, &st))
 		return -errno;
 	return mem_write(&g->mem, a[1], &st, sizeof(st));

@@ -2,6 +2,7 @@
 #ifndef HOTCELL_VMM_CALL_PATH_H
 #define HOTCELL_VMM_CALL_PATH_H
 
+#include "vmm/call_name.h"
 #include "vmm/guest.h"
 #include "vmm/proc.h"
 

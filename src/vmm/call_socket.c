@@ -78,7 +78,8 @@ static int read_address(struct guest *g, uint64_t from, uint64_t length, struct 
 }
 
 /* As the kernel does it: as much as fits, and the full length. */
-static int write_address(struct guest *g, uint64_t to, uint64_t to_length, const struct address *from)
+static int write_address(
+	struct guest *g, uint64_t to, uint64_t to_length, const struct address *from)
 {
 	int32_t room;
 	socklen_t length = from->length;

@@ -1,6 +1,6 @@
 /* call_xattr: extended attributes, passed on. Each call comes in three: by path, by path without
  * following a link, by descriptor. */
-#include "vmm/call_name.h"
+#include "vmm/call_xattr.h"
 
 #include "base/own.h"
 #include "vmm/call_path.h"

@@ -87,10 +87,11 @@ int64_t device_getdents(int fd, void *ret, size_t size)
 
 	if (got <= 0)
 		return host_result(got);
-	while (whole + sizeof(struct dirent64) - sizeof(((struct dirent64 *)0)->d_name) < (size_t)got) {
+	while (whole + offsetof(struct dirent64, d_name) <= (size_t)got) {
 		uint16_t length;
 
-		memcpy(&length, (char *)ret + whole + offsetof(struct dirent64, d_reclen), sizeof(length));
+		memcpy(&length, (char *)ret + whole + offsetof(struct dirent64, d_reclen),
+			sizeof(length));
 		if (length == 0 || whole + length > (size_t)got)
 			break;
 		whole += length;

@@ -25,9 +25,9 @@ struct scan_range {
 };
 
 #define PAGEMAP_SCAN _IOWR('f', 16, char[sizeof(struct scan)])
-#define IS_FILE 4ULL
-#define IS_PRESENT 8ULL
-#define IS_SWAPPED 16ULL
+#define IS_FILE      4ULL
+#define IS_PRESENT   8ULL
+#define IS_SWAPPED   16ULL
 
 static int pagemap_fd = -1;
 static struct dirty_range found[RANGES_MAX];
@@ -78,7 +78,8 @@ static int find_by_reading(const uint8_t *start, uint64_t size)
 	for (uint64_t at = 0; at < pages; at += ENTRIES) {
 		uint64_t n = pages - at < ENTRIES ? pages - at : ENTRIES;
 
-		if (pread(pagemap_fd, entries, n * 8, (off_t)((first + at) * 8)) != (ssize_t)(n * 8))
+		if (pread(pagemap_fd, entries, n * 8, (off_t)((first + at) * 8)) !=
+			(ssize_t)(n * 8))
 			return -1;
 		for (uint64_t i = 0; i < n; i++) {
 			uint64_t page = (at + i) * PAGE_BYTES;

@@ -15,10 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define STACK_TOP 0x7ff000000000UL
-#define STACK_SIZE (8UL << 20)
+#define STACK_TOP    0x7ff000000000UL
+#define STACK_SIZE   (8UL << 20)
 #define PROGRAM_BASE 0x550000000000UL
-#define HEAP_AHEAD (1UL << 20)
+#define HEAP_AHEAD   (1UL << 20)
 
 enum { HEADERS_MAX = 64, SCRIPTS_MAX = 2, WORDS_MAX = 65536, AUX_WORDS = 44 };
 
@@ -303,26 +303,46 @@ static int put_stack(struct guest *g, const struct image *main, uint64_t interpr
 	all[words++] = 0;
 	{
 		const uint64_t aux[] = {
-			AT_PHDR, main->base + main->header.e_phoff,
-			AT_PHENT, sizeof(Elf64_Phdr),
-			AT_PHNUM, main->header.e_phnum,
-			AT_PAGESZ, PAGE,
-			AT_BASE, interpreter_base,
-			AT_FLAGS, 0,
-			AT_ENTRY, main->base + main->header.e_entry,
-			AT_UID, 1000,
-			AT_EUID, 1000,
-			AT_GID, 1000,
-			AT_EGID, 1000,
-			AT_SECURE, 0,
-			AT_CLKTCK, 100,
-			AT_HWCAP, hardware(),
-			AT_HWCAP2, 0,
-			AT_PLATFORM, platform,
-			AT_RANDOM, random_at,
-			AT_EXECFN, name,
-			AT_MINSIGSTKSZ, 2048,
-			AT_NULL, 0,
+			AT_PHDR,
+			main->base + main->header.e_phoff,
+			AT_PHENT,
+			sizeof(Elf64_Phdr),
+			AT_PHNUM,
+			main->header.e_phnum,
+			AT_PAGESZ,
+			PAGE,
+			AT_BASE,
+			interpreter_base,
+			AT_FLAGS,
+			0,
+			AT_ENTRY,
+			main->base + main->header.e_entry,
+			AT_UID,
+			1000,
+			AT_EUID,
+			1000,
+			AT_GID,
+			1000,
+			AT_EGID,
+			1000,
+			AT_SECURE,
+			0,
+			AT_CLKTCK,
+			100,
+			AT_HWCAP,
+			hardware(),
+			AT_HWCAP2,
+			0,
+			AT_PLATFORM,
+			platform,
+			AT_RANDOM,
+			random_at,
+			AT_EXECFN,
+			name,
+			AT_MINSIGSTKSZ,
+			2048,
+			AT_NULL,
+			0,
 		};
 
 		_Static_assert(COUNT(aux) <= AUX_WORDS, "room for all");
@@ -365,8 +385,8 @@ static int put_heap(struct guest *g, const struct image *i)
 	return mem_map(&g->mem, &heap);
 }
 
-int elf_load(struct guest *g, const char *path, const char *const *argv,
-	const char *const *environment)
+int elf_load(
+	struct guest *g, const char *path, const char *const *argv, const char *const *environment)
 {
 	static struct image main;
 	static struct image interpreter;

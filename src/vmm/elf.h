@@ -18,7 +18,7 @@ int elf_resolve(const char *path, const char *const *argv, struct elf_program *r
 void elf_program_close(struct elf_program *p);
 
 /* Puts the program into empty memory and sets the current thread's registers. */
-int elf_load(struct guest *g, const char *path, const char *const *argv,
-	const char *const *environment);
+int elf_load(
+	struct guest *g, const char *path, const char *const *argv, const char *const *environment);
 
 #endif

@@ -157,8 +157,8 @@ size_t special_save(char *ret, size_t size)
 
 		if (flags < 0 || flags & FD_CLOEXEC)
 			continue;
-		added = snprintf(ret + len, size - len, "%d:%d.%d.%d,", fd, about->kind, about->access,
-			about->row);
+		added = snprintf(ret + len, size - len, "%d:%d.%d.%d,", fd, about->kind,
+			about->access, about->row);
 		if ((size_t)added >= size - len) {
 			ret[len] = '\0';
 			break;

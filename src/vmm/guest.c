@@ -20,7 +20,7 @@
 #include <unistd.h>
 #include <x86intrin.h>
 
-#define CALL_ATTENTION ((uint64_t)-2) /* the stub's own: see stub.c */
+#define CALL_ATTENTION   ((uint64_t)-2) /* the stub's own: see stub.c */
 #define AT_ATTENTION_RAX (AT_STUB_DATA + 0x10)
 
 /* ---- small things ---- */
@@ -238,7 +238,8 @@ static void take_exception(struct guest *g, const struct fault *f)
 		guest_die(g, SIGSEGV);
 	for (size_t i = 0; i < COUNT(faults); i++)
 		if (faults[i].vector == f->vector) {
-			signal_fault(g, faults[i].signal, faults[i].code, f->vector == 13 ? 0 : rip);
+			signal_fault(
+				g, faults[i].signal, faults[i].code, f->vector == 13 ? 0 : rip);
 			return;
 		}
 	guest_die(g, SIGSEGV);

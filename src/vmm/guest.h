@@ -24,8 +24,8 @@
 enum { THREADS_MAX = 256, SIGNALS_MAX = 64, PATH_SIZE = 4096 };
 
 /* What a handler of a system call returns besides a result or a negative errno. */
-#define CALL_WAITS INT64_MIN            /* thread_wait_*() said for what: it is called again then */
-#define CALL_YIELDS (INT64_MIN + 2) /* it is called again after whoever else wants to run */
+#define CALL_WAITS         INT64_MIN /* thread_wait_*() said for what: it is called again then */
+#define CALL_YIELDS        (INT64_MIN + 2) /* it is called again after whoever else wants to run */
 #define CALL_SET_REGISTERS (INT64_MIN + 1) /* the registers are as they should be */
 
 struct call {
@@ -55,10 +55,10 @@ struct thread {
 
 	struct call call; /* the one that it is in */
 	bool waits;
-	bool tries_again;     /* the call is made again after a wait: its deadline stands */
-	bool woken;           /* what it waited for has happened */
-	int64_t deadline_ns;  /* CLOCK_MONOTONIC; 0 = none */
-	uint64_t futex;       /* address; 0 = none */
+	bool tries_again;    /* the call is made again after a wait: its deadline stands */
+	bool woken;          /* what it waited for has happened */
+	int64_t deadline_ns; /* CLOCK_MONOTONIC; 0 = none */
+	uint64_t futex;      /* address; 0 = none */
 	uint32_t futex_bits;
 	struct pollfd *polls; /* any of these */
 	uint32_t polls_count, polls_room;

@@ -116,15 +116,16 @@ static void set_up(struct guest *g, const struct options *o)
 	for (int n = 1; n <= SIGNALS_MAX; n++)
 		if (o->ignored & 1ULL << (n - 1))
 			g->actions[n].handler = 1;
-	if (vcpu_open(&g->cpu, VMM_KVM_FD, &e) || mem_open(&g->mem, memory_size(o->memory_bytes), &e))
+	if (vcpu_open(&g->cpu, VMM_KVM_FD, &e) ||
+		mem_open(&g->mem, memory_size(o->memory_bytes), &e))
 		fail("%s", e.text);
 	tables_init(&g->mem, g->cpu.is_pvm);
 	if (o->specials)
 		special_load(o->specials);
 }
 
-static void start(struct guest *g, const char *path, const char *const *argv,
-	const char *const *environment)
+static void start(
+	struct guest *g, const char *path, const char *const *argv, const char *const *environment)
 {
 	static struct elf_program program;
 	struct err e = { 0 };
@@ -138,18 +139,22 @@ static void start(struct guest *g, const char *path, const char *const *argv,
 		_exit(FAILED);
 	}
 	name = strrchr(program.path, '/');
-	snprintf(g->exe, sizeof(g->exe), "%s", program.path);
-	snprintf(g->comm, sizeof(g->comm), "%s", name ? name + 1 : program.path);
+	/* As the kernel shows it: loaders find libraries by it. */
+	if (!realpath(program.path, g->exe))
+		memcpy(g->exe, program.path, sizeof(program.path));
+	snprintf(g->comm, sizeof(g->comm), "%.15s", name ? name + 1 : program.path);
 	g->argv = program.argv;
 	g->environment = environment;
 	if (mem_attach(&g->mem, &g->cpu, &e))
 		fail("%s", e.text);
 }
 
-static _Noreturn void run(struct guest *g)
+static _Noreturn void run(struct guest *g, bool is_warm)
 {
 	signal_open(g);
 	tick_open();
+	if (!is_warm)
+		tick_start();
 	guest_set_clock(g);
 	guest_shared(g)->every_call_leaves = g->traces;
 	file_update_output(g);
@@ -170,7 +175,7 @@ static _Noreturn void serve_from_snapshot(struct guest *g)
 		fail("%s", e.text);
 	guest_thread(g)->waits = false;
 	guest_thread(g)->tries_again = true;
-	run(g);
+	run(g, true);
 }
 
 int main(int argc, char **argv)
@@ -200,5 +205,5 @@ int main(int argc, char **argv)
 	start(g, argv[at], (const char *const *)(uintptr_t)&argv[at + 1], environment);
 	if (options.warm)
 		warm_open(g, options.warm);
-	run(g);
+	run(g, false);
 }

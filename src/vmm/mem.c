@@ -12,10 +12,10 @@
 
 /* Where mappings go that may go anywhere. Apart, so that plain data share blocks with plain data
  * (see want() in tables.c). */
-#define PLACE_FILES 0x7d0000000000UL
-#define PLACE_DATA 0x7e0000000000UL
+#define PLACE_FILES    0x7d0000000000UL
+#define PLACE_DATA     0x7e0000000000UL
 #define PLACE_RESERVED 0x7e8000000000UL
-#define PLACE_END 0x7f0000000000UL
+#define PLACE_END      0x7f0000000000UL
 /* Hints are followed below this: some programs keep short pointers. Above it they are wishes for
  * disorder, and every mapping in another gigabyte costs two page tables. */
 #define HINTS_END (1UL << 40)
@@ -54,8 +54,8 @@ int mem_open(struct mem *m, uint64_t size, struct err *e)
 	*m = (struct mem){ .size = size / CHUNK * CHUNK };
 	m->host = reserve(m->size);
 	if (!m->host)
-		return err_sys(e, "reserve %llu MiB of guest memory",
-			(unsigned long long)(m->size >> 20));
+		return err_sys(
+			e, "reserve %llu MiB of guest memory", (unsigned long long)(m->size >> 20));
 	m->names = mem_grow(NULL, &m->names_room, 1, sizeof(*m->names));
 	m->names[m->names_count++] = NULL;
 	return 0;
@@ -198,7 +198,7 @@ static int insert(struct mem *m, uint32_t at, const struct area *area)
 	return 0;
 }
 
-static void delete(struct mem *m, uint32_t from, uint32_t to)
+static void delete (struct mem *m, uint32_t from, uint32_t to)
 {
 	memmove(&m->areas[from], &m->areas[to], (m->areas_count - to) * sizeof(*m->areas));
 	m->areas_count -= to - from;
@@ -499,13 +499,14 @@ int mem_fault(struct mem *m, uint64_t address, uint64_t error_code)
 	if (tables_allow(m, address, to_write, to_execute))
 		return 0;
 	/* No memory: as if it were not there, for want of anything better. */
-	return tables_sync(m, PAGE_DOWN(address), PAGE_DOWN(address) + PAGE, true) ? SEGV_MAPERR : 0;
+	return tables_sync(m, PAGE_DOWN(address), PAGE_DOWN(address) + PAGE, true) ? SEGV_MAPERR :
+										     0;
 }
 
 /* ---- the program's memory, for the VMM ---- */
 
-int mem_pieces(struct mem *m, uint64_t address, uint64_t size, bool to_write, struct iovec *ret,
-	int max)
+int mem_pieces(
+	struct mem *m, uint64_t address, uint64_t size, bool to_write, struct iovec *ret, int max)
 {
 	int count = 0;
 
@@ -514,7 +515,8 @@ int mem_pieces(struct mem *m, uint64_t address, uint64_t size, bool to_write, st
 		uint64_t end;
 		struct block *b;
 
-		if (!a || !(a->protection & (to_write ? PROT_WRITE : PROT_READ | PROT_WRITE | PROT_EXEC)))
+		if (!a || !(a->protection &
+				  (to_write ? PROT_WRITE : PROT_READ | PROT_WRITE | PROT_EXEC)))
 			return count ? count : -EFAULT;
 		end = to_block_end(address, a->end);
 		if (end - address > size)

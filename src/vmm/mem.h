@@ -21,10 +21,10 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-#define PAGE 4096UL
-#define CHUNK (2UL << 20)
-#define ADDRESS_END (1UL << 47)
-#define PAGE_UP(x) (((x) + PAGE - 1) & ~(PAGE - 1))
+#define PAGE         4096UL
+#define CHUNK        (2UL << 20)
+#define ADDRESS_END  (1UL << 47)
+#define PAGE_UP(x)   (((x) + PAGE - 1) & ~(PAGE - 1))
 #define PAGE_DOWN(x) ((x) & ~(PAGE - 1))
 
 enum area_kind { AREA_ANONYMOUS, AREA_FILE, AREA_SHARED, AREA_HEAP, AREA_STACK };
@@ -99,7 +99,8 @@ struct area *mem_find(const struct mem *m, uint64_t address); /* the one that ho
 /* The first area that ends above the address: for walking. */
 uint32_t mem_first(const struct mem *m, uint64_t address);
 /* A free range, 0 if there is none. */
-uint64_t mem_place(const struct mem *m, uint64_t hint, uint64_t length, unsigned protection, bool is_file);
+uint64_t mem_place(
+	const struct mem *m, uint64_t hint, uint64_t length, unsigned protection, bool is_file);
 bool mem_is_free(const struct mem *m, uint64_t start, uint64_t end);
 /* Maps over whatever is there. The content is zero. */
 int mem_map(struct mem *m, const struct area *area);
@@ -128,6 +129,7 @@ int mem_write(struct mem *m, uint64_t to, const void *from, size_t size);
 int mem_string(struct mem *m, char *to, uint64_t from, size_t size);
 /* Where it is in our memory, in at most `max` pieces: for calls that read or write it directly.
  * Returns their number; fewer bytes than asked for if there are too many. */
-int mem_pieces(struct mem *m, uint64_t address, uint64_t size, bool to_write, struct iovec *ret, int max);
+int mem_pieces(
+	struct mem *m, uint64_t address, uint64_t size, bool to_write, struct iovec *ret, int max);
 
 #endif

@@ -11,7 +11,8 @@ static int add(struct guest *g, struct pieces *p, uint64_t address, uint64_t siz
 		size = PIECES_BYTES_MAX - p->size;
 	if (size == 0 || p->count == PIECES_MAX)
 		return 0;
-	got = mem_pieces(&g->mem, address, size, to_write, p->room + p->count, PIECES_MAX - p->count);
+	got = mem_pieces(
+		&g->mem, address, size, to_write, p->room + p->count, PIECES_MAX - p->count);
 	if (got < 0)
 		return got;
 	for (int i = 0; i < got; i++)
@@ -47,7 +48,8 @@ int pieces_vector(struct guest *g, struct pieces *p, uint64_t array, uint64_t co
 		if (p->size != wanted)
 			break;
 		wanted += theirs[i].iov_len;
-		result = add(g, p, (uint64_t)(uintptr_t)theirs[i].iov_base, theirs[i].iov_len, to_write);
+		result = add(
+			g, p, (uint64_t)(uintptr_t)theirs[i].iov_base, theirs[i].iov_len, to_write);
 	}
 	/* What comes before a bad address still counts. */
 	return p->size ? 0 : result;

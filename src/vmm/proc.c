@@ -18,14 +18,22 @@
 #include <sys/mman.h>
 #include <sys/sysmacros.h>
 
-enum made_kind { MADE_FILE, MADE_TEXT, MADE_DIRECTORY, MADE_LINK, MADE_DEVICE, MADE_FD, MADE_REFUSED };
+enum made_kind {
+	MADE_FILE,
+	MADE_TEXT,
+	MADE_DIRECTORY,
+	MADE_LINK,
+	MADE_DEVICE,
+	MADE_FD,
+	MADE_REFUSED
+};
 
 static const struct row {
 	const char *path;
 	enum made_kind kind;
-	proc_text *make;      /* FILE, LINK; of a directory: what readlink says */
-	const char *text;     /* TEXT: the same for everybody */
-	enum fd_kind device;  /* DEVICE */
+	proc_text *make;     /* FILE, LINK; of a directory: what readlink says */
+	const char *text;    /* TEXT: the same for everybody */
+	enum fd_kind device; /* DEVICE */
 	const char *why;
 } rows[] = {
 	{ "/proc", MADE_DIRECTORY, .why = "listed by ps and its like" },
@@ -62,12 +70,13 @@ static const struct row {
 	{ "/proc/uptime", MADE_FILE, text_uptime, .why = "the guest's monotonic time" },
 	{ "/proc/loadavg", MADE_FILE, text_loadavg, .why = "make -l" },
 	{ "/proc/version", MADE_FILE, text_version, .why = "as uname" },
-	{ "/proc/filesystems", MADE_TEXT, .text = "nodev\tproc\nnodev\ttmpfs\n", .why = "libselinux" },
+	{ "/proc/filesystems", MADE_TEXT, .text = "nodev\tproc\nnodev\ttmpfs\n",
+		.why = "libselinux" },
 	{ "/proc/sys", MADE_DIRECTORY },
 	{ "/proc/sys/kernel", MADE_DIRECTORY },
 	{ "/proc/sys/kernel/ostype", MADE_TEXT, .text = "Linux\n" },
-	{ "/proc/sys/kernel/osrelease", MADE_TEXT, .text = PROC_RELEASE "\n", .why = "as uname" },
-	{ "/proc/sys/kernel/hostname", MADE_TEXT, .text = PROC_HOSTNAME "\n", .why = "as uname" },
+	{ "/proc/sys/kernel/osrelease", MADE_FILE, text_release, .why = "as uname" },
+	{ "/proc/sys/kernel/hostname", MADE_FILE, text_hostname, .why = "as uname" },
 	{ "/proc/sys/kernel/pid_max", MADE_TEXT, .text = "32768\n" },
 	{ "/proc/sys/kernel/threads-max", MADE_TEXT, .text = "256\n", .why = "THREADS_MAX" },
 	{ "/proc/sys/kernel/cap_last_cap", MADE_TEXT, .text = "40\n" },
@@ -394,10 +403,10 @@ static void make_directory(struct guest *g, int directory, struct buf *ret)
 /* ---- open ---- */
 
 /* A new descriptor with this content. */
-static int open_content(struct guest *g, const struct row *row, const struct buf *content, int flags)
+static int open_content(
+	struct guest *g, const struct row *row, const struct buf *content, int flags)
 {
-	int fd = fds_new(
-		g, memfd_create("proc", flags & O_CLOEXEC ? MFD_CLOEXEC : 0));
+	int fd = fds_new(g, memfd_create("proc", flags & O_CLOEXEC ? MFD_CLOEXEC : 0));
 
 	if (fd < 0)
 		return fd;

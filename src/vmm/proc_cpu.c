@@ -85,8 +85,8 @@ static void add_name(struct buf *ret)
 	unsigned words[13] = { 0 };
 
 	for (unsigned i = 0; i < 3; i++)
-		if (!__get_cpuid(0x80000002 + i, &words[4 * i], &words[4 * i + 1], &words[4 * i + 2],
-			    &words[4 * i + 3]))
+		if (!__get_cpuid(0x80000002 + i, &words[4 * i], &words[4 * i + 1],
+			    &words[4 * i + 2], &words[4 * i + 3]))
 			words[0] = 0;
 	buf_addf(ret, "model name\t: %s\n", words[0] ? (const char *)words : "unknown");
 }
@@ -120,8 +120,9 @@ void text_cpuinfo(struct guest *g, struct buf *ret)
 {
 	(void)g;
 	add_model(ret);
-	buf_add_str(ret, "cpu MHz\t\t: 2000.000\ncache size\t: 1024 KB\nphysical id\t: 0\n"
-			 "siblings\t: 1\ncore id\t\t: 0\ncpu cores\t: 1\nfpu\t\t: yes\nwp\t\t: yes\n");
+	buf_add_str(ret,
+		"cpu MHz\t\t: 2000.000\ncache size\t: 1024 KB\nphysical id\t: 0\n"
+		"siblings\t: 1\ncore id\t\t: 0\ncpu cores\t: 1\nfpu\t\t: yes\nwp\t\t: yes\n");
 	add_flags(ret);
 	buf_add_str(ret, "bogomips\t: 4000.00\nclflush size\t: 64\ncache_alignment\t: 64\n"
 			 "address sizes\t: 46 bits physical, 48 bits virtual\n\n");

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <time.h>
 
 /* ---- sizes ---- */
@@ -87,7 +88,8 @@ void text_maps(struct guest *g, struct buf *ret)
 
 		buf_addf(ret, "%08llx-%08llx %c%c%c%c %08llx 00:%02x %u ",
 			(unsigned long long)a->start, (unsigned long long)a->end,
-			a->protection & PROT_READ ? 'r' : '-', a->protection & PROT_WRITE ? 'w' : '-',
+			a->protection & PROT_READ ? 'r' : '-',
+			a->protection & PROT_WRITE ? 'w' : '-',
 			a->protection & PROT_EXEC ? 'x' : '-', a->kind == AREA_SHARED ? 's' : 'p',
 			is_file ? (unsigned long long)a->offset : 0ULL, is_file ? 1 : 0, a->name);
 		while (*name && ret->len - start < 73)
@@ -123,12 +125,12 @@ static void add_sizes(const struct guest *g, struct buf *ret)
 		(mapped_bytes(g, AREA_ANONYMOUS) + mapped_bytes(g, AREA_HEAP)) / 1024;
 	unsigned long long stack = mapped_bytes(g, AREA_STACK) / 1024;
 
-	buf_addf(ret, "VmPeak:\t%8llu kB\nVmSize:\t%8llu kB\nVmLck:\t%8u kB\nVmPin:\t%8u kB\n", size,
-		size, 0, 0);
-	buf_addf(ret, "VmHWM:\t%8llu kB\nVmRSS:\t%8llu kB\nRssAnon:\t%8llu kB\n", resident, resident,
-		resident);
-	buf_addf(ret, "VmData:\t%8llu kB\nVmStk:\t%8llu kB\nVmExe:\t%8u kB\nVmLib:\t%8llu kB\n", data,
-		stack, 4, file);
+	buf_addf(ret, "VmPeak:\t%8llu kB\nVmSize:\t%8llu kB\nVmLck:\t%8u kB\nVmPin:\t%8u kB\n",
+		size, size, 0, 0);
+	buf_addf(ret, "VmHWM:\t%8llu kB\nVmRSS:\t%8llu kB\nRssAnon:\t%8llu kB\n", resident,
+		resident, resident);
+	buf_addf(ret, "VmData:\t%8llu kB\nVmStk:\t%8llu kB\nVmExe:\t%8u kB\nVmLib:\t%8llu kB\n",
+		data, stack, 4, file);
 	buf_addf(ret, "VmPTE:\t%8u kB\nVmSwap:\t%8u kB\n", 64, 0);
 }
 
@@ -138,8 +140,8 @@ void text_status(struct guest *g, struct buf *ret)
 	mode_t mask = umask(0);
 
 	umask(mask);
-	buf_addf(ret, "Name:\t%s\nUmask:\t%04o\nState:\tR (running)\nTgid:\t%d\nNgid:\t0\n", g->comm,
-		(unsigned)mask, g->pid);
+	buf_addf(ret, "Name:\t%s\nUmask:\t%04o\nState:\tR (running)\nTgid:\t%d\nNgid:\t0\n",
+		g->comm, (unsigned)mask, g->pid);
 	buf_addf(ret, "Pid:\t%d\nPPid:\t%d\nTracerPid:\t0\n", t->tid, (int)getppid());
 	buf_addf(ret, "Uid:\t%1$u\t%1$u\t%1$u\t%1$u\nGid:\t%2$u\t%2$u\t%2$u\t%2$u\n", getuid(),
 		getgid());
@@ -169,7 +171,8 @@ void text_stat(struct guest *g, struct buf *ret)
 
 void text_statm(struct guest *g, struct buf *ret)
 {
-	buf_addf(ret, "%llu %llu %llu 1 0 %llu 0\n", (unsigned long long)(mapped_bytes(g, -1) / PAGE),
+	buf_addf(ret, "%llu %llu %llu 1 0 %llu 0\n",
+		(unsigned long long)(mapped_bytes(g, -1) / PAGE),
 		(unsigned long long)(resident_bytes(g) / PAGE),
 		(unsigned long long)(mapped_bytes(g, AREA_FILE) / PAGE),
 		(unsigned long long)(mapped_bytes(g, AREA_ANONYMOUS) / PAGE));
@@ -230,14 +233,16 @@ void text_meminfo(struct guest *g, struct buf *ret)
 	unsigned long long used = resident_bytes(g) / 1024;
 	unsigned long long left = used < total ? total - used : 0;
 
-	buf_addf(ret, "MemTotal:       %8llu kB\nMemFree:        %8llu kB\nMemAvailable:   %8llu kB\n",
+	buf_addf(ret,
+		"MemTotal:       %8llu kB\nMemFree:        %8llu kB\nMemAvailable:   %8llu kB\n",
 		total, left, left);
-	buf_addf(ret, "Buffers:        %8u kB\nCached:         %8u kB\nSwapCached:     %8u kB\n", 0, 0,
-		0);
+	buf_addf(ret, "Buffers:        %8u kB\nCached:         %8u kB\nSwapCached:     %8u kB\n", 0,
+		0, 0);
 	buf_addf(ret, "Active:         %8llu kB\nInactive:       %8u kB\n", used, 0);
-	buf_addf(ret, "SwapTotal:      %8u kB\nSwapFree:       %8u kB\nShmem:          %8u kB\n", 0, 0,
-		0);
-	buf_add_str(ret, "HugePages_Total:       0\nHugePages_Free:        0\nHugepagesize:       2048 kB\n");
+	buf_addf(ret, "SwapTotal:      %8u kB\nSwapFree:       %8u kB\nShmem:          %8u kB\n", 0,
+		0, 0);
+	buf_add_str(ret,
+		"HugePages_Total:       0\nHugePages_Free:        0\nHugepagesize:       2048 kB\n");
 }
 
 static void split_seconds(unsigned long long *ret_s, unsigned long long *ret_hundredths)
@@ -269,8 +274,8 @@ void text_machine_stat(struct guest *g, struct buf *ret)
 	(void)g;
 	clock_gettime(CLOCK_REALTIME, &now);
 	split_seconds(&s, &hundredths);
-	buf_addf(ret, "cpu  %1$llu 0 %2$llu 0 0 0 0 0 0 0\ncpu0 %1$llu 0 %2$llu 0 0 0 0 0 0 0\n", user,
-		system);
+	buf_addf(ret, "cpu  %1$llu 0 %2$llu 0 0 0 0 0 0 0\ncpu0 %1$llu 0 %2$llu 0 0 0 0 0 0 0\n",
+		user, system);
 	buf_addf(ret, "intr 0\nctxt 0\nbtime %lld\nprocesses 1\nprocs_running 1\nprocs_blocked 0\n",
 		(long long)now.tv_sec - (long long)s);
 }
@@ -280,10 +285,32 @@ void text_loadavg(struct guest *g, struct buf *ret)
 	buf_addf(ret, "0.00 0.00 0.00 1/%d %d\n", g->threads_used, g->pid);
 }
 
+/* As the call says it, see call_misc.c. */
 void text_version(struct guest *g, struct buf *ret)
 {
+	struct utsname name;
+
 	(void)g;
-	buf_add_str(ret, "Linux version " PROC_RELEASE " (hotcell) #1 SMP\n");
+	if (uname(&name) == 0)
+		buf_addf(ret, "Linux version %s (hotcell) %s\n", name.release, name.version);
+}
+
+void text_release(struct guest *g, struct buf *ret)
+{
+	struct utsname name;
+
+	(void)g;
+	if (uname(&name) == 0)
+		buf_addf(ret, "%s\n", name.release);
+}
+
+void text_hostname(struct guest *g, struct buf *ret)
+{
+	struct utsname name;
+
+	(void)g;
+	if (uname(&name) == 0)
+		buf_addf(ret, "%s\n", name.nodename);
 }
 
 /* ---- random names ---- */

@@ -5,10 +5,6 @@
 #include "base/buf.h"
 #include "vmm/guest.h"
 
-/* What uname() says as well. */
-#define PROC_RELEASE "6.1.0"
-#define PROC_HOSTNAME "hotcell"
-
 typedef void proc_text(struct guest *g, struct buf *ret);
 
 /* about the program */
@@ -16,6 +12,6 @@ proc_text text_exe, text_cwd, text_root, text_self, text_maps, text_status, text
 proc_text text_cmdline, text_environ, text_comm, text_limits;
 /* about its machine */
 proc_text text_cpuinfo, text_meminfo, text_machine_stat, text_uptime, text_loadavg, text_version;
-proc_text text_uuid, text_boot_id;
+proc_text text_release, text_hostname, text_uuid, text_boot_id;
 
 #endif

@@ -50,6 +50,7 @@ static void begin_child(struct guest *g, const struct kvm_xsave *xsave)
 	guest_thread(g)->pending = 0;
 	thread_forget_others(g);
 	tick_open();
+	tick_start();
 }
 
 static int set_tid(struct guest *g, uint64_t flags, uint64_t flag, uint64_t address, pid_t pid)
@@ -304,8 +305,8 @@ static int64_t do_execve(struct guest *g, const char *path, const uint64_t *vect
 	if (result == 0)
 		result = words_read(g, vectors[1], &env);
 	if (result == 0)
-		result = elf_resolve(strcmp(path, "/proc/self/exe") == 0 ? g->exe : path, argv.at,
-			&program);
+		result = elf_resolve(
+			strcmp(path, "/proc/self/exe") == 0 ? g->exe : path, argv.at, &program);
 	if (result == 0)
 		result = exec_self(g, &program, env.at, env.count);
 	elf_program_close(&program);

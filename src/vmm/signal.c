@@ -7,6 +7,7 @@
 #include "vmm/signal.h"
 
 #include "base/own.h"
+#include "vmm/call_file.h"
 #include "vmm/stub/layout.h"
 #include "vmm/thread.h"
 #include "vmm/tick.h"
@@ -16,14 +17,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define BIT(n) (1ULL << ((n)-1))
-#define UNBLOCKABLE (BIT(SIGKILL) | BIT(SIGSTOP))
+#define BIT(n)             (1ULL << ((n)-1))
+#define UNBLOCKABLE        (BIT(SIGKILL) | BIT(SIGSTOP))
 #define IGNORED_BY_DEFAULT (BIT(SIGCHLD) | BIT(SIGURG) | BIT(SIGWINCH) | BIT(SIGCONT))
-#define STOPS_BY_DEFAULT (BIT(SIGSTOP) | BIT(SIGTSTP) | BIT(SIGTTIN) | BIT(SIGTTOU))
+#define STOPS_BY_DEFAULT   (BIT(SIGSTOP) | BIT(SIGTSTP) | BIT(SIGTTIN) | BIT(SIGTTOU))
 
 enum { HANDLER_DEFAULT = 0, HANDLER_IGNORE = 1, RED_ZONE = 128, XSAVE_SIZE = 832 };
 
-#define SA_RESTORER 0x04000000
+#define SA_RESTORER   0x04000000
 #define XSTATE_MAGIC1 0x46505853U
 #define XSTATE_MAGIC2 0x46505845U
 
@@ -350,12 +351,17 @@ static void act_by_default(struct guest *g, int number)
 static void end_call(struct guest *g, const struct signal_action *action)
 {
 	struct thread *t = guest_thread(g);
+	uint64_t done;
 
 	if (!t->tries_again)
 		return;
 	t->tries_again = false;
 	t->deadline_ns = 0;
-	if (action && action->flags & SA_RESTART && !t->restores_blocked) {
+	done = file_take_progress(g->current);
+	if (done)
+		t->registers.general.rax =
+			done; /* part of it is done, and must not be done again */
+	else if (action && action->flags & SA_RESTART && !t->restores_blocked) {
 		t->registers.general.rip -= 2; /* SYSCALL */
 		t->registers.general.rax = t->call.number;
 	} else {
@@ -414,8 +420,8 @@ int64_t call_rt_sigaction(struct guest *g, const uint64_t a[6])
 			signal(SIGCHLD, SIG_IGN); /* the host reaps them then */
 		else if (number == SIGCHLD)
 			sigaction(SIGCHLD,
-				&(struct sigaction){ .sa_sigaction = on_signal,
-					.sa_flags = SA_SIGINFO },
+				&(struct sigaction){
+					.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO },
 				NULL);
 		for (int i = 0; i < THREADS_MAX && is_ignored(g, (int)number); i++)
 			g->threads[i].pending &= ~BIT(number);
@@ -526,7 +532,7 @@ int64_t call_sigaltstack(struct guest *g, const uint64_t a[6])
 	struct alt_stack old = t->alt_stack;
 	struct alt_stack new;
 
-	old.flags = !old.size ? SS_DISABLE :
+	old.flags = !old.size                                 ? SS_DISABLE :
 		    on_alt_stack(t, t->registers.general.rsp) ? SS_ONSTACK :
 								0;
 	if (a[0]) {

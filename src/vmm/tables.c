@@ -10,20 +10,20 @@
 #include <sys/mman.h>
 
 /* Accessed and dirty are set from the start, so that the processor never writes an entry. */
-#define PRESENT 0x01ULL
-#define WRITABLE 0x02ULL
-#define USER 0x04ULL
-#define USED 0x60ULL
-#define LEAF 0x80ULL
+#define PRESENT    0x01ULL
+#define WRITABLE   0x02ULL
+#define USER       0x04ULL
+#define USED       0x60ULL
+#define LEAF       0x80ULL
 #define NO_EXECUTE (1ULL << 63)
-#define ADDRESS 0x000ffffffffff000ULL
+#define ADDRESS    0x000ffffffffff000ULL
 #define SUPERVISOR (PRESENT | WRITABLE | USED)
-#define TO_TABLE (PRESENT | WRITABLE | USER | USED)
-#define PLAIN (PRESENT | WRITABLE | USER | USED | NO_EXECUTE)
+#define TO_TABLE   (PRESENT | WRITABLE | USER | USED)
+#define PLAIN      (PRESENT | WRITABLE | USER | USED | NO_EXECUTE)
 
 /* Page tables beyond the first megabyte of them are seen here, by the editor alone. */
 #define EXTRA_TABLES 0x7fff80000000ULL
-#define PAGES (CHUNK / PAGE)
+#define PAGES        (CHUNK / PAGE)
 
 /* A memory slot is added when chunks run out: KVM keeps books for all of a slot at once. */
 #define SLOT_SIZE (128UL << 20)
@@ -76,8 +76,8 @@ static void put_handlers(const struct mem *m)
 {
 	/* 1: lodsq; mov %rax,%rdi; lodsq; mov %rax,(%rdi); lodsq; invlpg (%rax); dec %ecx; jnz 1b;
 	 * out %eax,$EDITED_PORT */
-	static const uint8_t editor[] = { 0x48, 0xad, 0x48, 0x89, 0xc7, 0x48, 0xad, 0x48, 0x89, 0x07,
-		0x48, 0xad, 0x0f, 0x01, 0x38, 0xff, 0xc9, 0x75, 0xed, 0xe7, EDITED_PORT };
+	static const uint8_t editor[] = { 0x48, 0xad, 0x48, 0x89, 0xc7, 0x48, 0xad, 0x48, 0x89,
+		0x07, 0x48, 0xad, 0x0f, 0x01, 0x38, 0xff, 0xc9, 0x75, 0xed, 0xe7, EDITED_PORT };
 
 	for (unsigned vector = 0; vector < 32; vector++) {
 		uint64_t handler = AT_HANDLERS + 16 * vector;
@@ -85,7 +85,8 @@ static void put_handlers(const struct mem *m)
 		uint64_t type = vector == 3 || vector == 4 ? 0xee : 0x8e;
 		uint64_t *gate = at(m, AT_IDT + 16 * vector);
 
-		gate[0] = (handler & 0xffff) | (0x10ULL << 16) | (type << 40) | (handler >> 16 << 48);
+		gate[0] =
+			(handler & 0xffff) | (0x10ULL << 16) | (type << 40) | (handler >> 16 << 48);
 		gate[1] = 0;
 		m->host[handler] = 0xe7;
 		m->host[handler + 1] = (uint8_t)(FAULT_PORT + vector);
@@ -95,8 +96,8 @@ static void put_handlers(const struct mem *m)
 
 void tables_init(struct mem *m, bool is_pvm)
 {
-	static const uint8_t gate_pvm[] = { 0xe7, GATE_PORT, 0xff, 0xe1 };        /* jmp *%rcx */
-	static const uint8_t gate[] = { 0xe7, GATE_PORT, 0x48, 0x0f, 0x07 };      /* sysretq */
+	static const uint8_t gate_pvm[] = { 0xe7, GATE_PORT, 0xff, 0xe1 };   /* jmp *%rcx */
+	static const uint8_t gate[] = { 0xe7, GATE_PORT, 0x48, 0x0f, 0x07 }; /* sysretq */
 	uint64_t stubs_data = is_pvm ? PLAIN : SUPERVISOR | NO_EXECUTE;
 
 	at(m, AT_PML4)[0] = AT_PDPT | TO_TABLE;
@@ -135,7 +136,8 @@ static uint32_t take_chunk(struct mem *m)
 	if (end > m->size)
 		return 0;
 	if (end > m->in_slots && m->cpu) {
-		uint64_t size = m->size - m->in_slots < SLOT_SIZE ? m->size - m->in_slots : SLOT_SIZE;
+		uint64_t size =
+			m->size - m->in_slots < SLOT_SIZE ? m->size - m->in_slots : SLOT_SIZE;
 		struct err ignored;
 
 		if (vcpu_add_memory(m->cpu, m->in_slots, size, m->host + m->in_slots, &ignored))
@@ -367,7 +369,8 @@ static int sync_block(struct mem *m, struct block *b, uint64_t start, uint64_t e
 		uint64_t *table = at(m, b->table);
 
 		/* A table stays a table: changing it back would cost more than it could save. */
-		for (uint64_t a = start > base ? start : base; a < end && a < base + CHUNK; a += PAGE) {
+		for (uint64_t a = start > base ? start : base; a < end && a < base + CHUNK;
+			a += PAGE) {
 			unsigned i = (unsigned)(a % CHUNK / PAGE);
 			uint64_t flags = wanted.flags[i];
 

@@ -418,8 +418,8 @@ static int64_t do_wait(struct guest *g, const uint64_t a[6], uint64_t op, uint32
 		return -EINVAL;
 	if (!t->tries_again && *(volatile uint32_t *)w != (uint32_t)a[2])
 		return -EAGAIN;
-	result = thread_deadline(g, a[3], is_absolute,
-		op & FUTEX_CLOCK_REALTIME ? CLOCK_REALTIME : CLOCK_MONOTONIC);
+	result = thread_deadline(
+		g, a[3], is_absolute, op & FUTEX_CLOCK_REALTIME ? CLOCK_REALTIME : CLOCK_MONOTONIC);
 	if (result)
 		return result;
 	if (is_shared(g, a[0], op))

@@ -8,6 +8,7 @@
 enum { TICK_NS = 10000000, MEASURE_NS = 2000000 };
 
 static volatile sig_atomic_t happened;
+static timer_t timer;
 static uint64_t rate;
 
 void tick_open(void)
@@ -17,14 +18,25 @@ void tick_open(void)
 		.sigev_signo = TICK_SIGNAL,
 		.sigev_value.sival_int = TICK_MAGIC,
 	};
-	struct itimerspec every = {
+
+	timer_create(CLOCK_MONOTONIC, &event, &timer);
+}
+
+void tick_start(void)
+{
+	const struct itimerspec every = {
 		.it_interval.tv_nsec = TICK_NS,
 		.it_value.tv_nsec = TICK_NS,
 	};
-	timer_t timer;
 
-	if (timer_create(CLOCK_MONOTONIC, &event, &timer) == 0)
-		timer_settime(timer, 0, &every, NULL);
+	timer_settime(timer, 0, &every, NULL);
+}
+
+void tick_stop(void)
+{
+	const struct itimerspec never = { 0 };
+
+	timer_settime(timer, 0, &never, NULL);
 }
 
 void tick_note(void)

@@ -9,6 +9,8 @@
 /* In every process anew: timers are not inherited. The signal is the handler's that signal_open()
  * has set; it calls tick_note(). */
 void tick_open(void);
+void tick_start(void);
+void tick_stop(void);
 void tick_note(void);
 bool tick_happened(void); /* since the last time it was asked */
 

@@ -72,7 +72,7 @@ void trace_call(struct guest *g, const struct call *call, int64_t result)
 		used += (size_t)snprintf(line + used, sizeof(line) - used, ") = -1 %s (%s)\n",
 			strerrorname_np((int)-result), strerror((int)-result));
 	else
-		used += (size_t)snprintf(line + used, sizeof(line) - used, ") = %lld\n",
-			(long long)result);
+		used += (size_t)snprintf(
+			line + used, sizeof(line) - used, ") = %lld\n", (long long)result);
 	(void)!write(2, line, used);
 }

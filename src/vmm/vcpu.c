@@ -26,7 +26,7 @@ enum {
 };
 
 /* Flags that a program may have; the rest is the processor's. */
-#define USER_FLAGS 0x40cd5ULL /* CF PF AF ZF SF TF DF OF, and AC */
+#define USER_FLAGS  0x40cd5ULL /* CF PF AF ZF SF TF DF OF, and AC */
 #define FIXED_FLAGS 0x202ULL
 
 static int retry_ioctl(int fd, unsigned long request, void *argument)
@@ -143,6 +143,7 @@ static int set_cpuid(struct vcpu *cpu, int kvm_fd, struct err *e)
 int vcpu_open(struct vcpu *cpu, int kvm_fd, struct err *e)
 {
 	int size = ioctl(kvm_fd, KVM_GET_VCPU_MMAP_SIZE, 0);
+	struct kvm_run *run;
 
 	*cpu = (struct vcpu){ .vm_fd = -1, .fd = -1, .is_pvm = cpu->is_pvm };
 	if (size < (int)sizeof(struct kvm_run))
@@ -156,11 +157,10 @@ int vcpu_open(struct vcpu *cpu, int kvm_fd, struct err *e)
 	cpu->fd = move_up(retry_ioctl(cpu->vm_fd, KVM_CREATE_VCPU, NULL));
 	if (cpu->fd < 0)
 		return err_sys(e, "KVM_CREATE_VCPU");
-	cpu->run = mmap(NULL, cpu->run_size, PROT_READ | PROT_WRITE, MAP_SHARED, cpu->fd, 0);
-	if (cpu->run == MAP_FAILED) {
-		cpu->run = NULL;
+	run = mmap(NULL, cpu->run_size, PROT_READ | PROT_WRITE, MAP_SHARED, cpu->fd, 0);
+	if (run == MAP_FAILED)
 		return err_sys(e, "map the processor");
-	}
+	__atomic_store_n(&cpu->run, run, __ATOMIC_SEQ_CST);
 	if (set_cpuid(cpu, kvm_fd, e) || set_control_registers(cpu, e) || set_msrs(cpu, e))
 		return -1;
 	cpu->run->kvm_valid_regs = KVM_SYNC_X86_REGS;
@@ -170,11 +170,13 @@ int vcpu_open(struct vcpu *cpu, int kvm_fd, struct err *e)
 
 void vcpu_close(struct vcpu *cpu)
 {
-	if (cpu->run)
-		munmap(cpu->run, cpu->run_size);
+	struct kvm_run *run = __atomic_exchange_n(&cpu->run, NULL, __ATOMIC_SEQ_CST);
+
+	/* In this order: a signal may look at it at any time. */
+	if (run)
+		munmap(run, cpu->run_size);
 	own_close(&cpu->fd);
 	own_close(&cpu->vm_fd);
-	cpu->run = NULL;
 }
 
 int vcpu_add_memory(struct vcpu *cpu, uint64_t physical, uint64_t size, void *host, struct err *e)
@@ -237,8 +239,7 @@ static void load_segments(struct vcpu *cpu, const struct registers *r, unsigned 
 static void load(struct vcpu *cpu, const struct registers *r)
 {
 	struct kvm_regs *regs = &cpu->run->s.regs.regs;
-	bool bases_differ =
-		r->fs_base != cpu->loaded_fs_base || r->gs_base != cpu->loaded_gs_base;
+	bool bases_differ = r->fs_base != cpu->loaded_fs_base || r->gs_base != cpu->loaded_gs_base;
 
 	*regs = r->general;
 	cpu->run->kvm_dirty_regs = KVM_SYNC_X86_REGS;

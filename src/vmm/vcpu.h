@@ -62,7 +62,8 @@ int vcpu_add_memory(struct vcpu *cpu, uint64_t physical, uint64_t size, void *ho
 /* Runs a program that has exactly these registers, until something happens; they are then as that
  * left them. After VCPU_INTERRUPTED they may be the stub's (rip below LOW_END): then they must be
  * given back unchanged. `host` is guest physical memory, for the frame of an exception. */
-enum vcpu_exit vcpu_run(struct vcpu *cpu, struct registers *registers, const uint8_t *host, struct fault *ret);
+enum vcpu_exit vcpu_run(
+	struct vcpu *cpu, struct registers *registers, const uint8_t *host, struct fault *ret);
 
 /* Runs the page table editor over `count` entries of its list. */
 int vcpu_edit(struct vcpu *cpu, uint64_t count);

@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -24,7 +25,8 @@ enum { FAILED = 125, STREAMS = 3, PIDS_FROM = 100, PIDS = 30000 };
 static enum warm_mode mode;
 static bool is_spoiled;
 static bool is_last;
-static uint8_t request[WARM_REQUEST_MAX + 1];
+static uint8_t request[1 + WARM_REQUEST_MAX + WARM_SEED_SIZE];
+static bool is_whole;      /* the driver has read all of it */
 static size_t request_len; /* of what is left to be read */
 static size_t request_at;
 static uint64_t exits_before;
@@ -88,7 +90,7 @@ void warm_idle(struct guest *g)
 /* 1: there is one. 0: not yet. */
 static int receive(void)
 {
-	struct iovec piece = { request, sizeof(request) };
+	struct iovec piece = { request, 1 + WARM_REQUEST_MAX };
 	union {
 		struct cmsghdr head;
 		char room[CMSG_SPACE(STREAMS * sizeof(int))];
@@ -120,8 +122,11 @@ static int receive(void)
 		close(streams[i]);
 	}
 	is_last = request[0] & WARM_LAST;
+	if (getrandom(request + n, WARM_SEED_SIZE, 0) != WARM_SEED_SIZE)
+		_exit(FAILED);
 	request_at = 1;
-	request_len = (size_t)n - 1;
+	request_len = (size_t)n - 1 + WARM_SEED_SIZE;
+	is_whole = false;
 	return 1;
 }
 
@@ -134,6 +139,7 @@ static void begin_run(struct guest *g)
 	g->pid = PIDS_FROM + (int)(((unsigned)getpid() * 64 + runs++) % PIDS);
 	guest_thread(g)->tid = g->pid;
 	exits_before = g->exits;
+	tick_start();
 	guest_set_clock(g);
 	file_update_output(g);
 	thread_publish(g);
@@ -144,6 +150,11 @@ static int64_t read_request(struct guest *g, uint64_t address, uint64_t size)
 	struct thread *t = guest_thread(g);
 	uint64_t n;
 
+	/* A request that ends where a portion does is followed by an empty one. */
+	if (request_len == 0 && request_at && !is_whole) {
+		is_whole = true;
+		return 0;
+	}
 	if (request_len == 0) {
 		if (mode == WARM_MAKES_SNAPSHOT || !receive()) {
 			t->waits_for_request = true;
@@ -158,6 +169,7 @@ static int64_t read_request(struct guest *g, uint64_t address, uint64_t size)
 		return -EFAULT;
 	request_at += n;
 	request_len -= n;
+	is_whole = request_len == 0 && n < size;
 	return (int64_t)n;
 }
 
@@ -191,8 +203,9 @@ static int64_t end_run(struct guest *g, uint64_t address)
 		_exit(0);
 	}
 	answer(WARM_DONE, status, g);
+	tick_stop();
 	reset_process();
-	request_len = 0;
+	request_len = request_at = 0;
 	if (snapshot_reset(g, &e))
 		give_up(g, &e);
 #ifdef HOTCELL_VERIFY_RESETS

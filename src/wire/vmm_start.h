@@ -9,13 +9,13 @@
 #define HOTCELL_WIRE_VMM_START_H
 
 enum vmm_fd {
-	VMM_GUEST_FDS = 1000, /* a guest's descriptors are below this */
+	VMM_GUEST_FDS = 1000,       /* a guest's descriptors are below this */
 	VMM_KVM_FD = VMM_GUEST_FDS, /* /dev/kvm */
 	VMM_SELF_FD,                /* the program hotcell-vmm, to be executed again */
-	VMM_PROC_FD,                /* a /proc that is mounted nowhere, for its own pagemap; may be absent */
-	VMM_WARM_FD,                /* a socket to the keeper, if it is to be kept warm; may be absent */
-	VMM_SNAPSHOT_FD,            /* what to start from, read-only; may be absent */
-	VMM_OWN_FDS,                /* the VMM's own go from here on */
+	VMM_PROC_FD,     /* a /proc that is mounted nowhere, for its own pagemap; may be absent */
+	VMM_WARM_FD,     /* a socket to the keeper, if it is to be kept warm; may be absent */
+	VMM_SNAPSHOT_FD, /* what to start from, read-only; may be absent */
+	VMM_OWN_FDS,     /* the VMM's own go from here on */
 	VMM_FDS_MAX = VMM_OWN_FDS + 64, /* RLIMIT_NOFILE of a VMM */
 };
 

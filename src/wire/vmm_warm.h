@@ -4,14 +4,15 @@
  *	               three descriptors: the run's stdin, stdout and stderr
  *	VMM → keeper   struct warm_answer
  *
- * The driver, in the guest, reads its request from descriptor WARM_DRIVER_FD and writes the run's exit
+ * The driver, in the guest, reads its request from descriptor WARM_DRIVER_FD, with WARM_SEED_SIZE
+ * random bytes behind it, and writes the run's exit
  * status there, as one byte. Only in a warm machine does that descriptor exist. */
 #ifndef HOTCELL_WIRE_VMM_WARM_H
 #define HOTCELL_WIRE_VMM_WARM_H
 
 #include <stdint.h>
 
-enum { WARM_DRIVER_FD = 999, WARM_REQUEST_MAX = 128 << 10 };
+enum { WARM_DRIVER_FD = 999, WARM_REQUEST_MAX = 128 << 10, WARM_SEED_SIZE = 32 };
 
 enum warm_flags {
 	WARM_LAST = 1, /* the machine is not used again */

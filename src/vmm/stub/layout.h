@@ -16,32 +16,32 @@
 #ifndef HOTCELL_VMM_LAYOUT_H
 #define HOTCELL_VMM_LAYOUT_H
 
-#define AT_PML4 0x1000
-#define AT_PDPT 0x2000
-#define AT_PD 0x3000
-#define AT_PT 0x4000
-#define AT_GDT 0x5000
-#define AT_IDT 0x6000
-#define AT_TSS 0x8000
-#define AT_GATE 0x10000
-#define AT_HANDLERS 0x11000
-#define AT_EDITOR 0x11400
-#define AT_STUB 0x12000
-#define AT_STUB_END 0x18000
-#define AT_STUB_DATA 0x18000
-#define AT_STUB_STACK_TOP 0x19000
-#define AT_EDITS 0x19000
-#define AT_EDITS_END 0x1d000
-#define AT_KERNEL_STACK 0x1e000
+#define AT_PML4             0x1000
+#define AT_PDPT             0x2000
+#define AT_PD               0x3000
+#define AT_PT               0x4000
+#define AT_GDT              0x5000
+#define AT_IDT              0x6000
+#define AT_TSS              0x8000
+#define AT_GATE             0x10000
+#define AT_HANDLERS         0x11000
+#define AT_EDITOR           0x11400
+#define AT_STUB             0x12000
+#define AT_STUB_END         0x18000
+#define AT_STUB_DATA        0x18000
+#define AT_STUB_STACK_TOP   0x19000
+#define AT_EDITS            0x19000
+#define AT_EDITS_END        0x1d000
+#define AT_KERNEL_STACK     0x1e000
 #define AT_KERNEL_STACK_TOP 0x1f000
-#define AT_SHARED 0x1f000
-#define AT_OUT 0x20000
-#define AT_OUT_SIZE 0x10000
-#define AT_TABLES 0x100000
-#define LOW_END 0x200000 /* a program's addresses begin here */
+#define AT_SHARED           0x1f000
+#define AT_OUT              0x20000
+#define AT_OUT_SIZE         0x10000
+#define AT_TABLES           0x100000
+#define LOW_END             0x200000 /* a program's addresses begin here */
 
-#define GATE_PORT 0x10   /* OUT here is a system call */
+#define GATE_PORT   0x10 /* OUT here is a system call */
 #define EDITED_PORT 0x7f /* the page table editor is done */
-#define FAULT_PORT 0x80  /* + vector: an exception */
+#define FAULT_PORT  0x80 /* + vector: an exception */
 
 #endif

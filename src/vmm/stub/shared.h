@@ -27,7 +27,8 @@ struct shared {
 	unsigned long attention;         /* leave after this call: a signal waits */
 	unsigned long calls;             /* how many were answered without an exit */
 
-	unsigned long waiters_count; /* addresses that somebody waits for; more than fit: all may be */
+	unsigned long
+		waiters_count; /* addresses that somebody waits for; more than fit: all may be */
 	unsigned long waiters[SHARED_WAITERS_MAX];
 };
 
