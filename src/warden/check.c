@@ -3,7 +3,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/own.h"
-#include "cell/container/landlock.h"
+#include "cell/wall/landlock.h"
 #include "cell/isolation.h"
 
 #include <errno.h>

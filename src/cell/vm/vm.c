@@ -1,0 +1,110 @@
+#include "cell/vm/vm.h"
+
+#include "base/own.h"
+#include "base/path.h"
+#include "cell/wall/wall.h"
+#include "wire/vmm_start.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/kvm.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+
+static const char *kvm_fix(int why)
+{
+	if (why == EACCES || why == EPERM)
+		return "run: sudo usermod -aG kvm $USER, then log in again";
+	if (access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0)
+		return "start the container with: --device /dev/kvm";
+	return "enable virtualisation in the firmware and run: sudo modprobe kvm";
+}
+
+int vm_open_kvm(struct err *e)
+{
+	auto_close int fd = open("/dev/kvm", O_RDWR | O_CLOEXEC);
+	int version;
+
+	if (fd < 0)
+		return err_set(e, ERR_UNAVAILABLE, "open /dev/kvm: %s; %s", strerror(errno),
+			kvm_fix(errno));
+	version = ioctl(fd, KVM_GET_API_VERSION, 0);
+	if (version != KVM_API_VERSION)
+		return err_set(e, ERR_UNAVAILABLE, "/dev/kvm has API version %d, %d is wanted; %s",
+			version, KVM_API_VERSION, "install a newer kernel");
+	return take_fd(&fd);
+}
+
+int vm_open_vmm(struct err *e)
+{
+	char path[PATH_MAX_BYTES + 16];
+	ssize_t len = readlink("/proc/self/exe", path, PATH_MAX_BYTES);
+	char *slash;
+	int fd;
+
+	if (len <= 0)
+		return err_sys(e, "read /proc/self/exe");
+	path[len] = '\0';
+	slash = strrchr(path, '/');
+	snprintf(slash + 1, sizeof(path) - (size_t)(slash + 1 - path), "hotcell-vmm");
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? err_set(e, ERR_UNAVAILABLE,
+				"open '%s': %s; it belongs there: install hotcell again", path,
+				strerror(errno)) :
+			fd;
+}
+
+static int put_at(int fd, int number, struct err *e)
+{
+	auto_close int given = fd;
+
+	if (given < 0)
+		return -1;
+	return dup3(given, number, O_CLOEXEC) < 0 ? err_sys(e, "dup3 to %d", number) : 0;
+}
+
+/* The VMM's descriptors lie above every number that a guest can have. */
+static int make_room(struct err *e)
+{
+	struct rlimit now;
+
+	if (getrlimit(RLIMIT_NOFILE, &now))
+		return err_sys(e, "getrlimit");
+	if (now.rlim_cur >= VMM_FDS_MAX)
+		return 0;
+	now.rlim_cur = VMM_FDS_MAX;
+	if (now.rlim_max < VMM_FDS_MAX)
+		now.rlim_max = VMM_FDS_MAX;
+	if (setrlimit(RLIMIT_NOFILE, &now) == 0)
+		return 0;
+	return err_set(e, ERR_UNAVAILABLE,
+		"it takes %d open files and the hard limit here is lower; raise it (ulimit -Hn)",
+		VMM_FDS_MAX);
+}
+
+/* All of it while the machine's files are in view, and at the numbers that it keeps: cells are born
+ * as copies of the warden. */
+static int prepare(const struct isolation_options *options, void **ret_state, struct err *e)
+{
+	if (make_room(e) || put_at(vm_open_kvm(e), VMM_KVM_FD, e) ||
+		put_at(vm_open_vmm(e), VMM_SELF_FD, e))
+		return -1;
+	return wall_prepare(options, true, ret_state, e);
+}
+
+const struct isolation isolation_vm = {
+	.name = "vm",
+	.kind = ISOLATION_VM,
+	.holds = WALL_HOLDS,
+	.holds_network = true,
+	.prepare = prepare,
+	.allow = wall_allow,
+	.find_need = wall_find_need,
+	.seal = wall_seal,
+	.make = wall_make,
+	.get_ahead = wall_get_ahead,
+	.clear = wall_clear,
+	.close = wall_close,
+};
