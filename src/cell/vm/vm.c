@@ -13,56 +13,63 @@
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 
-static const char *kvm_fix(int why)
+static bool in_container(void)
 {
-	if (why == EACCES || why == EPERM)
-		return "run: sudo usermod -aG kvm $USER, then log in again";
-	if (access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0)
-		return "start the container with: --device /dev/kvm";
-	return "enable virtualisation in the firmware and run: sudo modprobe kvm";
+	return access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0;
 }
 
-int vm_open_kvm(struct err *e)
+int vm_open_kvm(const char **ret_fix, struct err *e)
 {
 	auto_close int fd = open("/dev/kvm", O_RDWR | O_CLOEXEC);
 	int version;
 
-	if (fd < 0)
-		return err_set(e, ERR_UNAVAILABLE, "open /dev/kvm: %s; %s", strerror(errno),
-			kvm_fix(errno));
+	if (fd < 0 && (errno == EACCES || errno == EPERM)) {
+		*ret_fix = "sudo usermod -aG kvm $USER, then log in again";
+		return err_set(e, ERR_UNAVAILABLE, "/dev/kvm: %s", strerror(errno));
+	}
+	if (fd < 0) {
+		*ret_fix =
+			in_container() ?
+				"start the container with: --device /dev/kvm" :
+				"enable virtualisation in the firmware and run: sudo modprobe kvm";
+		return err_set(e, ERR_UNAVAILABLE, "/dev/kvm: %s",
+			errno == ENOENT ? "not there" : strerror(errno));
+	}
 	version = ioctl(fd, KVM_GET_API_VERSION, 0);
-	if (version != KVM_API_VERSION)
-		return err_set(e, ERR_UNAVAILABLE, "/dev/kvm has API version %d, %d is wanted; %s",
-			version, KVM_API_VERSION, "install a newer kernel");
+	if (version != KVM_API_VERSION) {
+		*ret_fix = "install a kernel with a stable KVM";
+		return err_set(e, ERR_UNAVAILABLE, "/dev/kvm: API version %d, and %d is wanted",
+			version, KVM_API_VERSION);
+	}
 	return take_fd(&fd);
 }
 
-int vm_open_vmm(struct err *e)
+int vm_open_vmm(const char **ret_fix, struct err *e)
 {
 	char path[PATH_MAX_BYTES + 16];
 	ssize_t len = readlink("/proc/self/exe", path, PATH_MAX_BYTES);
 	char *slash;
 	int fd;
 
+	*ret_fix = "sudo make install";
 	if (len <= 0)
 		return err_sys(e, "read /proc/self/exe");
 	path[len] = '\0';
 	slash = strrchr(path, '/');
 	snprintf(slash + 1, sizeof(path) - (size_t)(slash + 1 - path), "hotcell-vmm");
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	return fd < 0 ? err_set(e, ERR_UNAVAILABLE,
-				"open '%s': %s; it belongs there: install hotcell again", path,
-				strerror(errno)) :
-			fd;
+	return fd < 0 ? err_set(e, ERR_UNAVAILABLE, "%s: %s", path, strerror(errno)) : fd;
 }
 
-static int put_at(int fd, int number, struct err *e)
+static int put_at(int number, int fd, const char *fix, struct err *e)
 {
 	auto_close int given = fd;
+	size_t used = strlen(e->text);
 
-	if (given < 0)
-		return -1;
-	return dup3(given, number, O_CLOEXEC) < 0 ? err_sys(e, "dup3 to %d", number) : 0;
+	if (given >= 0)
+		return dup3(given, number, O_CLOEXEC) < 0 ? err_sys(e, "dup3 to %d", number) : 0;
+	snprintf(e->text + used, sizeof(e->text) - used, "; what to do: %s", fix);
+	return -1;
 }
 
 /* The VMM's descriptors lie above every number that a guest can have. */
@@ -80,7 +87,7 @@ static int make_room(struct err *e)
 	if (setrlimit(RLIMIT_NOFILE, &now) == 0)
 		return 0;
 	return err_set(e, ERR_UNAVAILABLE,
-		"it takes %d open files and the hard limit here is lower; raise it (ulimit -Hn)",
+		"it takes %d open files, and the hard limit here (ulimit -Hn) is lower",
 		VMM_FDS_MAX);
 }
 
@@ -88,8 +95,16 @@ static int make_room(struct err *e)
  * as copies of the warden. */
 static int prepare(const struct isolation_options *options, void **ret_state, struct err *e)
 {
-	if (make_room(e) || put_at(vm_open_kvm(e), VMM_KVM_FD, e) ||
-		put_at(vm_open_vmm(e), VMM_SELF_FD, e))
+	const char *fix = "";
+	int fd;
+
+	if (make_room(e))
+		return -1;
+	fd = vm_open_kvm(&fix, e);
+	if (put_at(VMM_KVM_FD, fd, fix, e))
+		return -1;
+	fd = vm_open_vmm(&fix, e);
+	if (put_at(VMM_SELF_FD, fd, fix, e))
 		return -1;
 	return wall_prepare(options, true, ret_state, e);
 }

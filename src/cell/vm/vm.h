@@ -7,9 +7,9 @@
 
 extern const struct isolation isolation_vm;
 
-/* /dev/kvm, or -1 with a reason that says what to do about it; its API version is the one there is. */
-int vm_open_kvm(struct err *e);
-/* hotcell-vmm, which lies beside hotcell-warden. */
-int vm_open_vmm(struct err *e);
+/* What a vm cell stands on: /dev/kvm with an API that is known, and hotcell-vmm, which lies beside
+ * hotcell-warden. A descriptor, or -1 with the reason and the command that mends it. */
+int vm_open_kvm(const char **ret_fix, struct err *e);
+int vm_open_vmm(const char **ret_fix, struct err *e);
 
 #endif
