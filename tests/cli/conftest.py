@@ -58,7 +58,7 @@ def anyone(request, hotcell):
     return request.getfixturevalue("nobody") if request.param == "nobody" else hotcell
 
 
-@pytest.fixture(params=["container", "process"])
+@pytest.fixture(params=harness.EVERY_ISOLATION)
 def isolation(request):
     return request.param
 

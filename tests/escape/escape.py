@@ -20,7 +20,8 @@ REPO = Path(__file__).resolve().parents[2]
 HOTCELL = Path(os.environ.get("HOTCELL", REPO / "build/hotcell")).resolve()
 PYTHON = "/usr/bin/python3"
 
-# The isolations that promise a wall: every claim holds in each of them.
+# The isolations that promise a wall: every claim holds in each of them. With "vm" in it they are
+# tried there too.
 ISOLATIONS = ["container"]
 # Those, and the one that promises only that limits hold and that nothing outlives a run.
 EVERY_ISOLATION = ISOLATIONS + ["process"]

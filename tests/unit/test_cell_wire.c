@@ -421,9 +421,10 @@ static bool takes_words(uint32_t argv_count, uint32_t env_count)
 	bool taken;
 
 	frame_begin(&out, CELL_EXEC);
-	for (int i = 0; i < 6; i++)
+	for (int i = 0; i < 7; i++)
 		frame_put_u64(&out, 0);
 	frame_put_u8(&out, STDIN_NULL);
+	frame_put_u8(&out, 0);
 	frame_put_u8(&out, 0);
 	frame_put_u32(&out, argv_count);
 	for (uint32_t i = 0; i < argv_count && i < 2000; i++)
