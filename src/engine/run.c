@@ -99,16 +99,18 @@ void work_free(struct hotcell_work *work)
 static int take_cell(struct hotcell_work *work, const struct cell_wish *wish, struct err *e)
 {
 	struct hotcell_cell *given = work->request.cell;
+	struct hotcell_cell *cell = given;
 
-	if (given && (given->work || given->gone))
-		return err_set(e, given->gone ? ERR_GONE : ERR_INPUT, "the cell is %s",
+	if (given && (given->work || given->gone)) {
+		err_set(e, given->gone ? ERR_GONE : ERR_INPUT, "the cell is %s",
 			given->gone ? given->failure.text : "busy");
-	if (given ? cell_suit(given, wish, e) : cell_make(work->engine, wish, &work->cell, e))
 		return -1;
-	if (given)
-		work->cell = given;
+	}
+	if (given ? cell_suit(given, wish, e) : cell_make(work->engine, wish, &cell, e))
+		return -1;
+	work->cell = cell;
 	work->owns_cell = !given;
-	work->cell->work = work;
+	cell->work = work;
 	return 0;
 }
 

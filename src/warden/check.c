@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/own.h"
+#include "base/path.h"
 #include "cell/wall/landlock.h"
 #include "cell/isolation.h"
 #include "cell/vm/vm.h"
@@ -221,13 +222,14 @@ static void check_vm(struct checks *c)
 	const char *fix = NULL;
 	struct err e = { 0 };
 	auto_close int kvm = vm_open_kvm(&fix, &e);
-	auto_close int vmm = -1;
+	char path[PATH_MAX_BYTES + 16];
+	bool found;
 
 	add(c, (struct finding){ "/dev/kvm", kvm < 0 ? CHECK_WEAK : CHECK_FINE, WELCOME, fix },
 		"%s", kvm < 0 ? e.text : "can be opened, API version 12");
-	vmm = vm_open_vmm(&fix, &e);
-	add(c, (struct finding){ "hotcell-vmm", vmm < 0 ? CHECK_WEAK : CHECK_FINE, WELCOME, fix },
-		"%s", vmm < 0 ? e.text : "is there");
+	found = vm_find_vmm(path, sizeof(path), &fix, &e) == 0;
+	add(c, (struct finding){ "hotcell-vmm", found ? CHECK_FINE : CHECK_WEAK, WELCOME, fix },
+		"%s", found ? path : e.text);
 }
 
 void checks_gather(struct checks *c, const struct cgroup_tree *tree, const struct uids *uids)

@@ -4,7 +4,7 @@
 
 static int prepare(const struct isolation_options *options, void **ret_state, struct err *e)
 {
-	return wall_prepare(options, false, ret_state, e);
+	return wall_prepare(options, NULL, ret_state, e);
 }
 
 const struct isolation isolation_container = {

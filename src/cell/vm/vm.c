@@ -44,30 +44,24 @@ int vm_open_kvm(const char **ret_fix, struct err *e)
 	return take_fd(&fd);
 }
 
-int vm_open_vmm(const char **ret_fix, struct err *e)
+int vm_find_vmm(char *ret, size_t size, const char **ret_fix, struct err *e)
 {
-	char path[PATH_MAX_BYTES + 16];
+	char path[PATH_MAX_BYTES + 1];
 	ssize_t len = readlink("/proc/self/exe", path, PATH_MAX_BYTES);
-	char *slash;
-	int fd;
 
 	*ret_fix = "sudo make install";
 	if (len <= 0)
 		return err_sys(e, "read /proc/self/exe");
 	path[len] = '\0';
-	slash = strrchr(path, '/');
-	snprintf(slash + 1, sizeof(path) - (size_t)(slash + 1 - path), "hotcell-vmm");
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	return fd < 0 ? err_set(e, ERR_UNAVAILABLE, "%s: %s", path, strerror(errno)) : fd;
+	*strrchr(path, '/') = '\0';
+	snprintf(ret, size, "%s/hotcell-vmm", path);
+	return access(ret, X_OK) ? err_set(e, ERR_UNAVAILABLE, "%s: %s", ret, strerror(errno)) : 0;
 }
 
-static int put_at(int number, int fd, const char *fix, struct err *e)
+static int tell_fix(struct err *e, const char *fix)
 {
-	auto_close int given = fd;
 	size_t used = strlen(e->text);
 
-	if (given >= 0)
-		return dup3(given, number, O_CLOEXEC) < 0 ? err_sys(e, "dup3 to %d", number) : 0;
 	snprintf(e->text + used, sizeof(e->text) - used, "; what to do: %s", fix);
 	return -1;
 }
@@ -91,22 +85,27 @@ static int make_room(struct err *e)
 		VMM_FDS_MAX);
 }
 
-/* All of it while the machine's files are in view, and at the numbers that it keeps: cells are born
- * as copies of the warden. */
-static int prepare(const struct isolation_options *options, void **ret_state, struct err *e)
+/* At the number that it keeps: cells are born as copies of the warden. */
+static int take_kvm(struct err *e)
 {
 	const char *fix = "";
-	int fd;
+	auto_close int fd = vm_open_kvm(&fix, e);
 
-	if (make_room(e))
+	if (fd < 0)
+		return tell_fix(e, fix);
+	return dup3(fd, VMM_KVM_FD, O_CLOEXEC) < 0 ? err_sys(e, "dup3") : 0;
+}
+
+static int prepare(const struct isolation_options *options, void **ret_state, struct err *e)
+{
+	char vmm[PATH_MAX_BYTES + 16];
+	const char *fix = "";
+
+	if (make_room(e) || take_kvm(e))
 		return -1;
-	fd = vm_open_kvm(&fix, e);
-	if (put_at(VMM_KVM_FD, fd, fix, e))
-		return -1;
-	fd = vm_open_vmm(&fix, e);
-	if (put_at(VMM_SELF_FD, fd, fix, e))
-		return -1;
-	return wall_prepare(options, true, ret_state, e);
+	if (vm_find_vmm(vmm, sizeof(vmm), &fix, e))
+		return tell_fix(e, fix);
+	return wall_prepare(options, vmm, ret_state, e);
 }
 
 const struct isolation isolation_vm = {

@@ -7,9 +7,9 @@
 
 extern const struct isolation isolation_vm;
 
-/* What a vm cell stands on: /dev/kvm with an API that is known, and hotcell-vmm, which lies beside
- * hotcell-warden. A descriptor, or -1 with the reason and the command that mends it. */
+/* What a vm cell stands on: /dev/kvm with an API that is known (a descriptor), and the path of
+ * hotcell-vmm, which lies beside hotcell-warden. -1 with the reason and the command that mends it. */
 int vm_open_kvm(const char **ret_fix, struct err *e);
-int vm_open_vmm(const char **ret_fix, struct err *e);
+int vm_find_vmm(char *ret, size_t size, const char **ret_fix, struct err *e);
 
 #endif

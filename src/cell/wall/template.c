@@ -5,6 +5,7 @@
 #include "base/own.h"
 #include "base/path.h"
 #include "cell/wall/mnt.h"
+#include "wire/vmm_start.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -280,21 +281,36 @@ static int show_drivers(struct template *t, const char *drivers, struct err *e)
 	return show_fd(fd, CELL_ROOT CELL_DRIVERS, MNT_RDONLY_FLAG | MNT_NODEV_FLAG, e);
 }
 
+/* Opened through a read-only mount: where the cell's user owns the file, nothing else would keep a
+ * VMM that was taken over from writing to it. */
+static int open_vmm(struct template *t, const char *path, struct err *e)
+{
+	auto_close int source = path_open_in_root(t->host_fd, path, O_PATH);
+	auto_close int fd = -1;
+
+	if (source < 0)
+		return err_sys(e, "open '%s'", path);
+	if (show_fd(source, "/vmm", MNT_RDONLY_FLAG | MNT_NODEV_FLAG, e))
+		return -1;
+	fd = open("/vmm", O_RDONLY | O_CLOEXEC);
+	return fd < 0 || dup3(fd, VMM_SELF_FD, O_CLOEXEC) < 0 ? err_sys(e, "open '%s'", path) : 0;
+}
+
 static int make_all_rows(struct template *t, const struct template_options *options, struct err *e)
 {
 	if (make_rows(t, rows, COUNT(rows), e) ||
 		(options->host_network && make_rows(t, network_rows, COUNT(network_rows), e)))
 		return -1;
-	if (!options->for_vmm)
+	if (!options->vmm)
 		return make_rows(t, kernel_rows, COUNT(kernel_rows), e);
-	return show(t, &null_row, t->null, e);
+	return show(t, &null_row, t->null, e) || open_vmm(t, options->vmm, e) ? -1 : 0;
 }
 
 int template_build(struct template *t, const struct template_options *options, struct err *e)
 {
 	*t = (struct template){
 		.host_fd = -1,
-		.null = options->for_vmm ? "/null" : CELL_ROOT "/dev/null",
+		.null = options->vmm ? "/null" : CELL_ROOT "/dev/null",
 	};
 	if (make_own_root(e))
 		return -1;

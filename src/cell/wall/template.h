@@ -7,6 +7,7 @@
  *	/cell      the template: read-only, everything in it nosuid
  *	/needs/N   directories that languages need besides, shown to the cells that ask for them
  *	/null      the machine's /dev/null, where the template has none
+ *	/vmm       hotcell-vmm, likewise: read-only, whoever owns it
  */
 #ifndef HOTCELL_CELL_WALL_TEMPLATE_H
 #define HOTCELL_CELL_WALL_TEMPLATE_H
@@ -31,7 +32,9 @@ struct template
 struct template_options {
 	const char *drivers; /* or NULL */
 	bool host_network;
-	bool for_vmm; /* without devices and /proc: the VMM makes them up */
+	/* hotcell-vmm, or NULL. With it there are neither devices nor /proc, which it makes up; and it
+	 * is opened as VMM_SELF_FD. */
+	const char *vmm;
 };
 
 /* Expects a mount namespace of our own. */

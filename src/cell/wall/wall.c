@@ -131,13 +131,13 @@ static void find_masks(struct wall *w)
 }
 
 int wall_prepare(
-	const struct isolation_options *options, bool holds_vmm, void **ret_state, struct err *e)
+	const struct isolation_options *options, const char *vmm, void **ret_state, struct err *e)
 {
 	struct wall *w = xalloc(sizeof(*w));
 
 	*ret_state = w;
 	w->host_net_fd = -1;
-	w->holds_vmm = holds_vmm;
+	w->holds_vmm = vmm != NULL;
 	w->inside = options->inside;
 	w->landlock_abi = landlock_abi();
 	find_masks(w);
@@ -147,7 +147,7 @@ int wall_prepare(
 		    &(struct template_options){
 			    .drivers = options->drivers,
 			    .host_network = options->host_network,
-			    .for_vmm = holds_vmm,
+			    .vmm = vmm,
 		    },
 		    e))
 		return err_wrap(e, "build the template root");

@@ -1,9 +1,9 @@
 /* wall: what a container cell and a vm cell share: namespaces, a root of their own, filters. The wall
  * itself is enter.c's table of steps.
  *
- * With `holds_vmm` a cell's programs are run by hotcell-vmm: it makes up /dev and /proc for them, so
- * none are shown, and its descriptors (wire/vmm_start.h) stay open in the keeper. Who asks for that
- * has opened VMM_KVM_FD and VMM_SELF_FD before. */
+ * With `vmm` (the path of hotcell-vmm, else NULL) a cell's programs are run by it: it makes up /dev and
+ * /proc for them, so none are shown, and its descriptors (wire/vmm_start.h) stay open in the keeper.
+ * Who asks for that has opened VMM_KVM_FD before. */
 #ifndef HOTCELL_CELL_WALL_WALL_H
 #define HOTCELL_CELL_WALL_WALL_H
 
@@ -17,7 +17,7 @@
 
 /* For a struct isolation: all that a kind does the same way. */
 int wall_prepare(
-	const struct isolation_options *options, bool holds_vmm, void **ret_state, struct err *e);
+	const struct isolation_options *options, const char *vmm, void **ret_state, struct err *e);
 int wall_allow(void *state, const char *path, struct err *e);
 int wall_find_need(void *state, const char *path);
 int wall_seal(void *state, struct err *e);
