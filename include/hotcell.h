@@ -45,14 +45,22 @@ struct hotcell_error {
 
 /* ---- an engine ---- */
 
+enum hotcell_isolation {
+	HOTCELL_ISOLATION_AUTO,    /* the strongest that this machine and the language have */
+	HOTCELL_ISOLATION_PROCESS, /* none: for trusted code */
+	HOTCELL_ISOLATION_CONTAINER,
+	HOTCELL_ISOLATION_VM, /* a container whose program is a guest of KVM */
+};
+
 struct hotcell_options {
-	const char *warden_path;          /* default: beside the program, else as installed */
-	const char *share_dir;            /* has languages/ and drivers/; likewise */
-	const char *const *language_dirs; /* further ones, NULL-terminated; later ones win */
-	const char *cache_dir;            /* default: ~/.cache/hotcell; "" = keep nothing */
-	int allow_host_network;           /* requests may ask for the machine's network */
-	int once;                         /* one run is all that will be asked for… */
-	const char *once_language;        /* …of this language, if it is known already */
+	const char *warden_path;               /* default: beside the program, else as installed */
+	const char *share_dir;                 /* has languages/ and drivers/; likewise */
+	const char *const *language_dirs;      /* further ones, NULL-terminated; later ones win */
+	const char *cache_dir;                 /* default: ~/.cache/hotcell; "" = keep nothing */
+	int allow_host_network;                /* requests may ask for the machine's network */
+	int once;                              /* one run is all that will be asked for… */
+	const char *once_language;             /* …of this language, if it is known already… */
+	enum hotcell_isolation once_isolation; /* …and in this isolation */
 	/* A language file that could not be used: "file:line: key: what is wrong". */
 	void (*on_problem)(void *context, const char *text);
 	void *context;
@@ -66,12 +74,6 @@ void hotcell_close(struct hotcell *h);
 void hotcell_abandon(struct hotcell *h);
 
 /* ---- a run ---- */
-
-enum hotcell_isolation {
-	HOTCELL_ISOLATION_AUTO,    /* the strongest that this machine and the language have */
-	HOTCELL_ISOLATION_PROCESS, /* none: for trusted code */
-	HOTCELL_ISOLATION_CONTAINER,
-};
 
 enum hotcell_network { HOTCELL_NETWORK_DEFAULT, HOTCELL_NETWORK_NONE, HOTCELL_NETWORK_HOST };
 
@@ -116,6 +118,7 @@ struct hotcell_request {
 	struct hotcell_limits limits;
 	uint64_t max_output;       /* of a stream, in the result; the rest is cut. 0 = 1 MB */
 	int last_line;             /* echo the value of a last expression */
+	int trace;                 /* system calls, on stderr; in vm isolation only */
 	const char *output_dir;    /* generated files are copied here */
 	struct hotcell_cell *cell; /* run in this one, made before; default: one of its own */
 	/* What the program prints, as it comes; also what is cut from the result. `compiling` tells
@@ -167,7 +170,7 @@ struct hotcell_result {
 	enum hotcell_reason reason;
 	char reason_text[256]; /* for people; may be empty */
 	uint64_t duration_us;
-	const char *isolation; /* "container" */
+	const char *isolation; /* "container", "vm" or "process" */
 	char *language;        /* its id */
 	struct hotcell_compile compile;
 	struct hotcell_file *files; /* new or changed */

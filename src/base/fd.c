@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #ifndef CLOSE_RANGE_CLOEXEC
@@ -117,7 +119,14 @@ int fd_set_nonblock(int fd, bool on)
 	return fcntl(fd, F_SETFL, on ? flags | O_NONBLOCK : flags & ~O_NONBLOCK);
 }
 
-int fd_arrange(int *fds, int count, int base)
+static int close_from(int first, int kept, int kept_count)
+{
+	if (first < kept && syscall(SYS_close_range, first, kept - 1, 0))
+		return -1;
+	return (int)syscall(SYS_close_range, kept + kept_count, ~0U, 0);
+}
+
+int fd_arrange_beside(int *fds, int count, int base, int kept, int kept_count)
 {
 	/* First out of the way of all targets, then to their places: no target is overwritten
 	 * while it still holds something that is needed. */
@@ -140,5 +149,39 @@ int fd_arrange(int *fds, int count, int base)
 			return -1;
 		fds[i] = base + i;
 	}
-	return (int)syscall(SYS_close_range, base + count, ~0U, 0);
+	return close_from(base + count, kept, kept_count);
+}
+
+int fd_arrange(int *fds, int count, int base)
+{
+	return fd_arrange_beside(fds, count, base, base + count, 0);
+}
+
+/* ---- by way of /proc ---- */
+
+static int own_proc_fd = -1;
+
+void fd_set_proc(int proc_fd)
+{
+	own_proc_fd = proc_fd;
+}
+
+static const char *handle_path(int handle, char *ret, size_t size)
+{
+	snprintf(ret, size, "%sself/fd/%d", own_proc_fd < 0 ? "/proc/" : "", handle);
+	return ret;
+}
+
+int fd_chmod_handle(int handle, mode_t mode)
+{
+	char path[64];
+
+	return fchmodat(own_proc_fd, handle_path(handle, path, sizeof(path)), mode, 0);
+}
+
+int fd_open_handle(int handle, int flags)
+{
+	char path[64];
+
+	return openat(own_proc_fd, handle_path(handle, path, sizeof(path)), flags | O_CLOEXEC);
 }

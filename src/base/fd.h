@@ -27,5 +27,13 @@ int fd_set_nonblock(int fd, bool on);
 /* Puts `fds[i]` at number `base + i` for all i, whatever the numbers were, and closes every other
  * fd from `base` up. For the moment between fork and the new life of a child. */
 int fd_arrange(int *fds, int count, int base);
+/* The same, but the `kept_count` numbers from `kept` up stay open if they are. */
+int fd_arrange_beside(int *fds, int count, int base, int kept, int kept_count);
+
+/* What an O_PATH descriptor refers to: another mode for it, or another descriptor. By way of /proc;
+ * where none is mounted, fd_set_proc() says which to use. */
+int fd_chmod_handle(int handle, mode_t mode);
+int fd_open_handle(int handle, int flags);
+void fd_set_proc(int proc_fd);
 
 #endif

@@ -4,6 +4,7 @@
 #include "base/own.h"
 #include "cell/container/container.h"
 #include "cell/process/process.h"
+#include "cell/vm/vm.h"
 
 #include <errno.h>
 #include <linux/sched.h>
@@ -11,7 +12,8 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-static const struct isolation *const table[] = { &isolation_process, &isolation_container };
+static const struct isolation *const table[] = { &isolation_process, &isolation_container,
+	&isolation_vm };
 
 const struct isolation *isolation_by_name(const char *name)
 {

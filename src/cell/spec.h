@@ -29,6 +29,7 @@ struct cell_inside {
 	const char *tmp;
 	bool kill_all_is_safe;
 	bool owns_disk;
+	bool runs_vmm; /* programs are started by way of hotcell-vmm */
 };
 
 /* The descriptors of a keeper, at fixed numbers. */

@@ -84,25 +84,30 @@ static const char *container_fix(void)
 	       "docs/CONTAINERS.md)";
 }
 
-/* The proof: a real cell. */
-static void try_cell(struct hotcell *h, struct doctor *d)
+static const char *vm_fix(void)
 {
-	struct hotcell_request q = { .language = "sh", .code = "echo works" };
-	struct msg_checked row = { .name = "container cell",
-		.state = CHECK_FINE,
-		.needed = 1,
-		.detail = "one was built, and a program ran in it",
-		.fix = "" };
+	return "mend what is not fine above; until then: hotcell run --isolation container";
+}
+
+/* The proof: a real cell. `row` says what it is called, and how bad it is if there is none. */
+static void try_cell(struct hotcell *h, struct doctor *d, enum hotcell_isolation isolation,
+	struct msg_checked row, const char *(*fix)(void))
+{
+	struct hotcell_request q = {
+		.language = "sh", .code = "echo works", .isolation = isolation
+	};
 	struct hotcell_result *r = NULL;
 	struct hotcell_error e = { 0 };
 
+	row.fix = fix();
 	if (hotcell_run(h, &q, &r, &e)) {
-		row.state = CHECK_MISSING;
 		row.detail = e.text;
-		row.fix = container_fix();
 	} else if (strcmp(r->out.data, "works\n") != 0) {
-		row.state = CHECK_MISSING;
 		row.detail = "one was built, but a program did not run in it";
+	} else {
+		row.state = CHECK_FINE;
+		row.detail = "one was built, and a program ran in it";
+		row.fix = "";
 	}
 	on_row(d, &row);
 	hotcell_result_free(r);
@@ -139,7 +144,11 @@ int cmd_doctor(int argc, char **argv)
 		hotcell_close(h);
 		return complain("%s", problem.text);
 	}
-	try_cell(h, &d);
+	try_cell(h, &d, HOTCELL_ISOLATION_CONTAINER,
+		(struct msg_checked){ "container cell", CHECK_MISSING, .needed = 1 },
+		container_fix);
+	try_cell(
+		h, &d, HOTCELL_ISOLATION_VM, (struct msg_checked){ "vm cell", CHECK_WEAK }, vm_fix);
 	hotcell_close(h);
 	if (d.json)
 		failed = json_print(json_pack("{s:b, s:O}", "whole", d.whole, "checks", d.rows));

@@ -224,6 +224,7 @@ static int run(struct run_options *o)
 		.allow_host_network = o->request.network == HOTCELL_NETWORK_HOST,
 		.once = 1,
 		.once_language = o->request.language,
+		.once_isolation = o->request.isolation,
 		.on_problem = complain_of_language,
 	};
 	struct show s = { .options = o, .signal_fd = catch_signals() };

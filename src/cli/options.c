@@ -22,6 +22,7 @@ enum key {
 	KEY_JSON,
 	KEY_STATS,
 	KEY_LANGUAGES,
+	KEY_TRACE,
 };
 
 static const char doc[] =
@@ -47,7 +48,7 @@ static const struct argp_option fixed_options[] = {
 	{ "entry", KEY_ENTRY, "PATH", 0, "which file of the workspace is run", 2 },
 	{ "output-dir", 'o', "DIR", 0, "copy files that the run made or changed to DIR", 2 },
 	{ "isolation", KEY_ISOLATION, "KIND", 0,
-		"auto (default: the strongest there is), container, or process (not isolated: for "
+		"auto (default: the strongest there is), vm, container, or process (not isolated: for "
 		"trusted code)",
 		3 },
 	{ "network", KEY_NETWORK, "KIND", 0, "none (default), or host (all of this machine's)", 3 },
@@ -57,6 +58,8 @@ static const struct argp_option fixed_options[] = {
 		4 },
 	{ "json", KEY_JSON, NULL, 0, "print one JSON object instead of streaming", 5 },
 	{ "stats", KEY_STATS, NULL, 0, "say on stderr what the run used", 5 },
+	{ "trace", KEY_TRACE, NULL, 0,
+		"print the program's system calls to stderr; with --isolation vm", 5 },
 	{ "quiet", 'q', NULL, 0, "no remarks of hotcell's own, only errors", 5 },
 	{ "languages", KEY_LANGUAGES, "DIR", 0, "further language files (repeatable)", 5 },
 };
@@ -159,12 +162,14 @@ static void set_isolation(struct argp_state *state, struct run_options *o, const
 {
 	if (strcmp(value, "auto") == 0)
 		o->request.isolation = HOTCELL_ISOLATION_AUTO;
+	else if (strcmp(value, "vm") == 0)
+		o->request.isolation = HOTCELL_ISOLATION_VM;
 	else if (strcmp(value, "container") == 0)
 		o->request.isolation = HOTCELL_ISOLATION_CONTAINER;
 	else if (strcmp(value, "process") == 0)
 		o->request.isolation = HOTCELL_ISOLATION_PROCESS;
 	else
-		argp_error(state, "isolation = '%s': want auto, container or process", value);
+		argp_error(state, "isolation = '%s': want auto, vm, container or process", value);
 }
 
 static void set_network(struct argp_state *state, struct run_options *o, const char *value)
@@ -261,6 +266,9 @@ static error_t on_option(int key, char *value, struct argp_state *state)
 		return 0;
 	case KEY_STATS:
 		o->stats = true;
+		return 0;
+	case KEY_TRACE:
+		o->request.trace = 1;
 		return 0;
 	case KEY_LANGUAGES:
 		add_string(state, o->dirs, &o->dirs_count, value);

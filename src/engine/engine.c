@@ -55,6 +55,15 @@ static char *find_warden(void)
 	return xstrdup(HOTCELL_LIBEXECDIR "/hotcell-warden");
 }
 
+/* Where the warden will look for it. */
+static char *find_vmm(const char *warden_path)
+{
+	auto_free char *real = realpath(warden_path, NULL);
+	int len = real ? (int)(path_base(real) - real) : 0;
+
+	return xasprintf("%.*shotcell-vmm", len, real ? real : "");
+}
+
 static char *find_share(void)
 {
 	auto_free char *dir = program_dir();
@@ -134,6 +143,14 @@ static void open_cache(struct hotcell *h, const struct hotcell_options *o)
 	h->cache = probe_cache_open(dir && *dir ? dir : NULL);
 }
 
+static enum isolation_kind first_kind(const struct hotcell_options *o)
+{
+	if (o->once && o->once_isolation == HOTCELL_ISOLATION_PROCESS)
+		return ISOLATION_PROCESS;
+	return o->once && o->once_isolation == HOTCELL_ISOLATION_VM ? ISOLATION_VM :
+								      ISOLATION_CONTAINER;
+}
+
 int hotcell_open(
 	const struct hotcell_options *options, struct hotcell **ret, struct hotcell_error *error)
 {
@@ -150,6 +167,7 @@ int hotcell_open(
 	h->allow_host_network = o->allow_host_network;
 	h->once = o->once;
 	h->warden_path = o->warden_path ? xstrdup(o->warden_path) : find_warden();
+	h->vmm_path = find_vmm(h->warden_path);
 	h->share_dir = o->share_dir ? realpath(o->share_dir, NULL) : find_share();
 	h->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (h->epoll_fd < 0 || !h->share_dir) {
@@ -162,7 +180,7 @@ int hotcell_open(
 	if (access(drivers, F_OK) == 0)
 		h->drivers_dir = take_ptr(&drivers);
 	/* Almost every run needs it: it starts while we read the languages. */
-	if (link_start(h, &h->links[ISOLATION_CONTAINER], false, &e)) {
+	if (link_start(h, &h->links[first_kind(o)], false, &e)) {
 		error_out(error, &e);
 		hotcell_close(h);
 		return -1;
@@ -191,6 +209,7 @@ static void close_engine(struct hotcell *h, bool wait)
 		registry_free(h->registry);
 	own_close(&h->epoll_fd);
 	free(h->warden_path);
+	free(h->vmm_path);
 	free(h->share_dir);
 	free(h->drivers_dir);
 	free(h);

@@ -59,6 +59,7 @@ struct hotcell {
 	struct registry *registry;
 	struct probe_cache *cache;
 	char *warden_path;
+	char *vmm_path;
 	char *share_dir;
 	char *drivers_dir;
 	bool allow_host_network;
@@ -73,6 +74,8 @@ struct hotcell {
 void error_out(struct hotcell_error *ret, const struct err *e);
 
 /* ---- link.c ---- */
+/* "container" and so on. */
+const char *isolation_name(enum isolation_kind kind);
 /* Starts the warden if it is not running. Does not wait for it. */
 int link_start(struct hotcell *h, struct link *link, bool check, struct err *e);
 /* Tells it what languages need, after which it builds cells. */

@@ -22,6 +22,11 @@ static const char *const isolation_names[] = {
 	[ISOLATION_VM] = "vm",
 };
 
+const char *isolation_name(enum isolation_kind kind)
+{
+	return isolation_names[kind];
+}
+
 enum { WARDEN_SOCKET_FD = 3, CHILD_STACK = 65536 };
 
 struct birth {

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define CELL_DRIVERS_DIR "/opt/hotcell/drivers"
 
@@ -63,18 +64,44 @@ const struct language *request_language(
 	return found;
 }
 
-int request_isolation(const struct hotcell_request *q, enum isolation_kind *ret, struct err *e)
+/* Until hotcell-vmm has proved itself, it is for those who ask for it. */
+enum { AUTO_TAKES_VM = false };
+
+static bool can_run_vm(const struct hotcell *h)
+{
+	return access("/dev/kvm", R_OK | W_OK) == 0 && access(h->vmm_path, X_OK) == 0;
+}
+
+int request_isolation(struct hotcell *h, const struct hotcell_request *q,
+	const struct language *language, enum isolation_kind *ret, struct err *e)
 {
 	switch (q->isolation) {
 	case HOTCELL_ISOLATION_AUTO:
+		*ret = AUTO_TAKES_VM && language->vm == LANGUAGE_VM_YES && can_run_vm(h) ?
+			       ISOLATION_VM :
+			       ISOLATION_CONTAINER;
+		break;
 	case HOTCELL_ISOLATION_CONTAINER:
 		*ret = ISOLATION_CONTAINER;
-		return 0;
+		break;
 	case HOTCELL_ISOLATION_PROCESS:
 		*ret = ISOLATION_PROCESS;
-		return 0;
+		break;
+	case HOTCELL_ISOLATION_VM:
+		*ret = ISOLATION_VM;
+		if (language->vm != LANGUAGE_VM_YES)
+			return err_set(e, ERR_UNAVAILABLE,
+				"%s cannot be run in vm isolation yet; container isolation can run it",
+				language->name);
+		break;
+	default:
+		return err_set(e, ERR_INPUT, "unknown isolation %d", (int)q->isolation);
 	}
-	return err_set(e, ERR_INPUT, "unknown isolation %d", (int)q->isolation);
+	if (q->trace && *ret != ISOLATION_VM)
+		return err_set(e, ERR_INPUT,
+			"system calls can be traced in vm isolation only, and this is %s isolation",
+			isolation_name(*ret));
+	return 0;
 }
 
 static void raise_default(struct cell_wish *wish, enum limit which, uint64_t at_least)
@@ -98,9 +125,7 @@ int request_wish(const struct hotcell_request *q, const struct tool *tool, struc
 		[LIMIT_OUTPUT_BYTES] = q->limits.output_bytes,
 	};
 
-	*ret = (struct cell_wish){ .network = NETWORK_NONE };
-	if (request_isolation(q, &ret->kind, e))
-		return -1;
+	*ret = (struct cell_wish){ .kind = ret->kind, .network = NETWORK_NONE };
 	limits_set_defaults(&ret->limits);
 	for (int i = 0; i < LIMIT_COUNT; i++) {
 		if (!asked[i])
@@ -171,7 +196,7 @@ int request_stage(const struct hotcell_request *q, const struct tool *tool, stru
 
 bool request_compiles(const struct hotcell_work *work)
 {
-	return !work->raw_argv &&
+	return !work->raw_argv && !work->compiled &&
 	       tool_command(&work->tool.candidate->compile, &work->tool.language->compile)->count >
 		       0;
 }
@@ -236,7 +261,8 @@ static void find_places(const struct hotcell_work *work, struct places *p)
 	size_t len = strlen(workspace) - strlen("/workspace");
 
 	p->tmp = xasprintf("%.*s/tmp", (int)len, workspace);
-	p->out = xasprintf("%s/.hotcell/program", p->tmp);
+	p->out = xasprintf(
+		"%s/" STAGE_BUILD_DIR "/program", work->compiles_apart ? workspace : p->tmp);
 	p->home = xasprintf("HOME=%s", p->tmp);
 	p->drivers =
 		xstrdup(work->cell->link->kind == ISOLATION_PROCESS && work->engine->drivers_dir ?
@@ -297,6 +323,8 @@ static void fill_limits(const struct hotcell_work *work, bool compile, struct ms
 	m->open_files = l.at[LIMIT_OPEN_FILES];
 	m->processes = l.at[LIMIT_PROCESSES];
 	m->output_bytes = l.at[LIMIT_OUTPUT_BYTES];
+	m->memory_bytes = l.at[LIMIT_MEMORY_BYTES];
+	m->trace = !compile && work->request.trace;
 	m->list_when_done = !compile && !work->raw_argv;
 	m->stdin_kind = !compile && (work->request.have_stdin_fd || work->request.stdin_data) ?
 				STDIN_STREAM :

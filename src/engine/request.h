@@ -7,8 +7,10 @@
 /* The language that the request names, or that its entry file betrays. */
 const struct language *request_language(
 	struct hotcell *h, const struct hotcell_request *q, struct err *e);
-int request_isolation(const struct hotcell_request *q, enum isolation_kind *ret, struct err *e);
-/* Limits, network and needs of the cell. */
+/* The isolation that it asks for, or the best that machine and language have. */
+int request_isolation(struct hotcell *h, const struct hotcell_request *q,
+	const struct language *language, enum isolation_kind *ret, struct err *e);
+/* Limits, network and needs of a cell of ret->kind. */
 int request_wish(const struct hotcell_request *q, const struct tool *tool, struct cell_wish *ret,
 	struct err *e);
 /* What goes into the workspace, and which file of it is run. */

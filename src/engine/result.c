@@ -27,8 +27,7 @@ void result_begin(struct hotcell_work *work)
 {
 	work->result = xalloc(sizeof(*work->result));
 	work->result->language = xstrdup(work->tool.language->id);
-	work->result->isolation =
-		work->cell->link->kind == ISOLATION_PROCESS ? "process" : "container";
+	work->result->isolation = isolation_name(work->wish.kind);
 	work->result->limits_not_enforced = xalloc((LIMIT_COUNT + 2) * sizeof(char *));
 }
 

@@ -15,7 +15,8 @@ enum { MAX_OUTPUT_DEFAULT = 1000000, BACKSTOP_MS = 5000, CANCEL_REPEAT_MS = 50, 
 static const unsigned may_go[] = {
 	[WORK_MAKING] = TO(STAGING) | TO(DONE),
 	[WORK_STAGING] = TO(COMPILING) | TO(RUNNING) | TO(DONE),
-	[WORK_COMPILING] = TO(RUNNING) | TO(SETTLING) | TO(DONE),
+	[WORK_COMPILING] = TO(RUNNING) | TO(CARRYING) | TO(SETTLING) | TO(DONE),
+	[WORK_CARRYING] = TO(MAKING) | TO(DONE),
 	[WORK_RUNNING] = TO(SETTLING) | TO(DONE),
 	[WORK_SETTLING] = TO(GETTING) | TO(DONE),
 	[WORK_GETTING] = TO(DONE),
@@ -84,6 +85,7 @@ void work_free(struct hotcell_work *work)
 	for (int i = 0; i < 2; i++)
 		for (int k = 0; k < 2; k++)
 			buf_free(&work->out[i][k].bytes);
+	buf_free(&work->carried);
 	free(work->stdin_kept);
 	free(work->entry);
 	staging_free(&work->staging);
@@ -93,6 +95,24 @@ void work_free(struct hotcell_work *work)
 }
 
 /* ---- steps ---- */
+
+static int take_cell(struct hotcell_work *work, const struct cell_wish *wish, struct err *e)
+{
+	struct hotcell_cell *given = work->request.cell;
+	struct hotcell_cell *cell = given;
+
+	if (given && (given->work || given->gone)) {
+		err_set(e, given->gone ? ERR_GONE : ERR_INPUT, "the cell is %s",
+			given->gone ? given->failure.text : "busy");
+		return -1;
+	}
+	if (given ? cell_suit(given, wish, e) : cell_make(work->engine, wish, &cell, e))
+		return -1;
+	work->cell = cell;
+	work->owns_cell = !given;
+	cell->work = work;
+	return 0;
+}
 
 static void begin_exec(struct hotcell_work *work, bool compile)
 {
@@ -167,6 +187,60 @@ static void step_if_settled(struct hotcell_work *work)
 		finish(work);
 }
 
+/* ---- from the compiler's cell to the program's ---- */
+
+static void begin_carrying(struct hotcell_work *work)
+{
+	struct err e = { 0 };
+
+	work_goto(work, WORK_CARRYING);
+	set_timer(work, BACKSTOP_MS);
+	if (carry_begin(work, &e))
+		work_fail(work, &e);
+}
+
+static void enter_cell(struct hotcell_work *work);
+
+static void change_cells(struct hotcell_work *work)
+{
+	struct err e = { 0 };
+
+	set_timer(work, 0);
+	leave_cell(work);
+	work->compiled = true;
+	work->stage_at = 0;
+	work_goto(work, WORK_MAKING);
+	if (take_cell(work, &work->wish, &e))
+		work_fail(work, &e);
+	else
+		enter_cell(work);
+}
+
+static void continue_carrying(struct hotcell_work *work)
+{
+	struct err e = { 0 };
+	int asked = carry_next(work);
+
+	if (asked < 0) {
+		err_set(&e, ERR_GONE, "the compiler's cell is gone");
+		work_fail(work, &e);
+	} else if (asked == 0) {
+		change_cells(work);
+	} else {
+		set_timer(work, BACKSTOP_MS);
+	}
+}
+
+/* What a compiler left is more than may be carried, or cannot be read. */
+static void give_up_carrying(struct hotcell_work *work)
+{
+	struct err e = { 0 };
+
+	err_set(&e, ERR_LIMIT,
+		"what the compiler made could not be taken from its cell to the program's");
+	work_fail(work, &e);
+}
+
 static void on_exited(struct hotcell_work *work, const struct msg_exited *m)
 {
 	bool compiled = work->step == WORK_COMPILING;
@@ -189,11 +263,13 @@ static void on_exited(struct hotcell_work *work, const struct msg_exited *m)
 		return;
 	}
 	result_note_compile(work);
-	if (m->ended_by == ENDED_BY_ITSELF && m->wait_status == 0) {
+	if (m->ended_by != ENDED_BY_ITSELF || m->wait_status != 0) {
+		settle(work, true);
+	} else if (work->compiles_apart) {
+		begin_carrying(work);
+	} else {
 		work->cpu_before_us = m->cpu_us;
 		begin_exec(work, false);
-	} else {
-		settle(work, true);
 	}
 }
 
@@ -210,13 +286,43 @@ static void on_garbage(struct hotcell_work *work)
 
 static void on_listed(struct hotcell_work *work, const struct msg_listed *m)
 {
+	if (work->step == WORK_CARRYING) {
+		if (m->incomplete)
+			give_up_carrying(work);
+		else
+			continue_carrying(work);
+		return;
+	}
 	work->result->files_incomplete = m->incomplete;
 	work->have_list = true;
 	step_if_settled(work);
 }
 
+static void on_file(struct hotcell_work *work, const struct msg_file *m, bool *ret_good)
+{
+	if (work->step == WORK_SETTLING)
+		*ret_good = collect_file(work, m) == 0;
+	else if (carry_file(work, m))
+		give_up_carrying(work);
+}
+
+static void on_data(struct hotcell_work *work, const struct msg_data *m, bool *ret_good)
+{
+	if (work->step == WORK_GETTING)
+		*ret_good = collect_data(work, m) == 0;
+	else if (carry_data(work, m))
+		give_up_carrying(work);
+}
+
 static void on_got(struct hotcell_work *work, const struct msg_got *m)
 {
+	if (work->step == WORK_CARRYING) {
+		if (carry_got(work, m->error))
+			give_up_carrying(work);
+		else
+			continue_carrying(work);
+		return;
+	}
 	collect_got(work, m->error);
 	if (!collect_next(work))
 		finish(work);
@@ -233,8 +339,9 @@ void run_on_frame(struct hotcell_work *work, uint8_t type, struct frame_in *in)
 		struct msg_got got;
 	} m;
 	bool running = work->step == WORK_COMPILING || work->step == WORK_RUNNING;
-	bool settling = work->step == WORK_SETTLING;
-	bool getting = work->step == WORK_GETTING;
+	bool carrying = work->step == WORK_CARRYING;
+	bool settling = work->step == WORK_SETTLING || carrying;
+	bool getting = work->step == WORK_GETTING || carrying;
 	bool good = false;
 
 	switch (type) {
@@ -249,7 +356,9 @@ void run_on_frame(struct hotcell_work *work, uint8_t type, struct frame_in *in)
 			on_exited(work, &m.exited);
 		break;
 	case CELL_FILE:
-		good = settling && get_file(in, &m.file) && collect_file(work, &m.file) == 0;
+		good = settling && get_file(in, &m.file);
+		if (good)
+			on_file(work, &m.file, &good);
 		break;
 	case CELL_LISTED:
 		good = settling && get_listed(in, &m.listed);
@@ -257,7 +366,9 @@ void run_on_frame(struct hotcell_work *work, uint8_t type, struct frame_in *in)
 			on_listed(work, &m.listed);
 		break;
 	case CELL_DATA:
-		good = getting && get_data(in, &m.data) && collect_data(work, &m.data) == 0;
+		good = getting && get_data(in, &m.data);
+		if (good)
+			on_data(work, &m.data, &good);
 		break;
 	case CELL_GOT:
 		good = getting && get_got(in, &m.got);
@@ -285,6 +396,7 @@ void run_on_gone(struct hotcell_work *work)
 	switch (work->step) {
 	case WORK_MAKING:
 	case WORK_STAGING:
+	case WORK_CARRYING:
 		/* Told to end before it began, or it could not begin. */
 		work_fail(work, &work->cell->failure);
 		break;
@@ -324,7 +436,9 @@ static void on_timer(struct hotcell *h, struct source *source, uint32_t events)
 		work->backstop_hit = !work->cancelled;
 		work->ended_without_exit = true;
 	}
-	if (work->step != WORK_DONE && work->cell) {
+	if (work->step == WORK_CARRYING) {
+		give_up_carrying(work);
+	} else if (work->step != WORK_DONE && work->cell) {
 		cell_kill(work->cell);
 		finish(work);
 	}
@@ -347,32 +461,41 @@ static struct hotcell_work *work_new(struct hotcell *h, const struct hotcell_req
 	return work;
 }
 
-static int take_cell(struct hotcell_work *work, const struct cell_wish *wish, struct err *e)
+/* Only a process cell's workspace has a path that is not known before: elsewhere what is sent now
+ * waits in the socket for the keeper. */
+static void enter_cell(struct hotcell_work *work)
 {
-	struct hotcell_cell *given = work->request.cell;
+	if (work->cell->workspace)
+		begin_staging(work);
+}
 
-	if (given && (given->work || given->gone))
-		return err_set(e, given->gone ? ERR_GONE : ERR_INPUT, "the cell is %s",
-			given->gone ? given->failure.text : "busy");
-	if (given ? cell_suit(given, wish, e) : cell_make(work->engine, wish, &work->cell, e))
+static int take_compilers_cell(struct hotcell_work *work, struct err *e)
+{
+	struct link *link = &work->engine->links[work->wish.kind];
+	struct cell_wish wish = work->wish;
+
+	if (work->request.cell)
+		return err_set(e, ERR_UNAVAILABLE,
+			"a language that compiles cannot run in a vm cell that was made before");
+	if (staging_add_empty(&work->staging, STAGE_BUILD_DIR, FILE_DIRECTORY, 0755, e))
 		return -1;
-	if (given)
-		work->cell = given;
-	work->owns_cell = !given;
-	work->cell->work = work;
-	return 0;
+	wish.kind = ISOLATION_CONTAINER;
+	if (take_cell(work, &wish, e))
+		return -1;
+	/* Prepared while the compiler works. */
+	return link_start(work->engine, link, false, e) || link_seal(work->engine, link, e) ? -1 :
+											      0;
 }
 
 static int begin(struct hotcell_work *work, const struct cell_wish *wish, struct err *e)
 {
 	work->limits = wish->limits;
-	if (take_cell(work, wish, e))
+	work->wish = *wish;
+	work->compiles_apart = wish->kind == ISOLATION_VM && request_compiles(work);
+	if (work->compiles_apart ? take_compilers_cell(work, e) : take_cell(work, wish, e))
 		return -1;
 	result_begin(work);
-	/* Only a process cell's workspace has a path that is not known before: elsewhere what is
-	 * sent now waits in the socket for the keeper. */
-	if (work->cell->workspace)
-		begin_staging(work);
+	enter_cell(work);
 	return 0;
 }
 
@@ -382,11 +505,10 @@ int hotcell_start(struct hotcell *h, const struct hotcell_request *request,
 	struct hotcell_work *work = work_new(h, request);
 	struct err e = { 0 };
 	const struct language *language = request_language(h, request, &e);
-	enum isolation_kind kind;
 	struct cell_wish wish;
 
-	if (!language || request_isolation(request, &kind, &e) ||
-		tool_find(h, language, false, kind, &work->tool, &e) ||
+	if (!language || request_isolation(h, request, language, &wish.kind, &e) ||
+		tool_find(h, language, false, wish.kind, &work->tool, &e) ||
 		request_wish(request, &work->tool, &wish, &e) ||
 		request_stage(request, &work->tool, &work->staging, &work->entry, &e))
 		goto failed;
@@ -416,7 +538,8 @@ void hotcell_cancel(struct hotcell_work *work)
 	if (work->step == WORK_DONE || !work->cell || work->cancelled)
 		return;
 	work->cancelled = true;
-	if (work->step == WORK_MAKING || work->step == WORK_STAGING) {
+	if (work->step == WORK_MAKING || work->step == WORK_STAGING ||
+		work->step == WORK_CARRYING) {
 		work->ended_without_exit = true;
 		finish(work);
 		return;
@@ -464,11 +587,10 @@ int hotcell_cell_make(struct hotcell *h, const struct hotcell_request *request,
 {
 	struct err e = { 0 };
 	const struct language *language = request_language(h, request, &e);
-	enum isolation_kind kind;
 	struct cell_wish wish;
 	struct tool tool = { 0 };
-	int failed = !language || request_isolation(request, &kind, &e) ||
-		     tool_find(h, language, false, kind, &tool, &e) ||
+	int failed = !language || request_isolation(h, request, language, &wish.kind, &e) ||
+		     tool_find(h, language, false, wish.kind, &tool, &e) ||
 		     request_wish(request, &tool, &wish, &e) || cell_make(h, &wish, ret, &e);
 
 	tool_free(&tool);
@@ -491,14 +613,11 @@ void hotcell_cell_free(struct hotcell_cell *cell)
 int run_command(struct hotcell *h, const struct tool *tool, enum isolation_kind kind, char **argv,
 	struct hotcell_result **ret, struct err *e)
 {
-	struct hotcell_request request = {
-		.isolation = kind == ISOLATION_PROCESS ? HOTCELL_ISOLATION_PROCESS :
-							 HOTCELL_ISOLATION_CONTAINER,
-		.limits = { .wall_ms = 20000 },
-	};
+	struct hotcell_request request = { .limits = { .wall_ms = 20000 } };
 	struct hotcell_work *work = work_new(h, &request);
 	struct hotcell_error error;
-	struct cell_wish wish;
+	/* What is there, a container shows as well as a vm. */
+	struct cell_wish wish = { .kind = kind == ISOLATION_VM ? ISOLATION_CONTAINER : kind };
 
 	work->tool.language = tool->language;
 	work->tool.candidate = tool->candidate;

@@ -6,6 +6,9 @@
  *	   │                                                                  ▼
  *	   └──── anything fails ──────▶ DONE ◀── GETTING ◀── SETTLING (usage and list of files)
  *
+ * Compilers are no guests: for a vm cell they run in a container cell before it, and what they made
+ * goes over by way of us: COMPILING --ok--> CARRYING --all fetched--> MAKING, with the other cell.
+ *
  * Only work_goto() changes the step. */
 #ifndef HOTCELL_ENGINE_WORK_H
 #define HOTCELL_ENGINE_WORK_H
@@ -16,6 +19,7 @@ enum work_step {
 	WORK_MAKING,
 	WORK_STAGING,
 	WORK_COMPILING,
+	WORK_CARRYING,
 	WORK_RUNNING,
 	WORK_SETTLING,
 	WORK_GETTING,
@@ -34,7 +38,10 @@ struct hotcell_work {
 	struct hotcell_cell *cell;
 	bool owns_cell;
 	enum work_step step;
-	char **raw_argv; /* run exactly this: for probing */
+	struct cell_wish wish; /* the program's cell */
+	bool compiles_apart;   /* in a cell of its own */
+	bool compiled;         /* that cell is behind us */
+	char **raw_argv;       /* run exactly this: for probing */
 	char *entry;
 
 	struct limits limits;
@@ -46,6 +53,12 @@ struct hotcell_work {
 	size_t stage_at;
 	size_t stage_offset;
 	int stage_fd;
+
+	/* Carrying: which item of the staging is being fetched. */
+	size_t carry_at;
+	struct buf carried;
+	uint64_t carried_bytes;
+	bool carry_asked; /* a GET is not answered yet */
 
 	/* Input for the program. */
 	struct source stdin_source;
@@ -89,6 +102,17 @@ int stage_continue(struct hotcell_work *work);
 void stage_stdin_begin(struct hotcell_work *work);
 void stage_stdin_continue(struct hotcell_work *work);
 void stage_stdin_end(struct hotcell_work *work);
+
+/* ---- carry.c ---- */
+/* Where in a workspace compilers leave their programs, if those are to be carried; else in /tmp. */
+#define STAGE_BUILD_DIR ".hotcell"
+/* Asks the compiler's cell what there is. */
+int carry_begin(struct hotcell_work *work, struct err *e);
+int carry_file(struct hotcell_work *work, const struct msg_file *m);
+/* Asks for the next file: 1 asked, 0 there is none left, -1 the cell does not take it. */
+int carry_next(struct hotcell_work *work);
+int carry_data(struct hotcell_work *work, const struct msg_data *m);
+int carry_got(struct hotcell_work *work, uint32_t error);
 
 /* ---- collect.c ---- */
 /* Opens the output directory, before anything is run. */

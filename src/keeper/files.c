@@ -240,7 +240,6 @@ static int open_for_reading(struct files *f, const char *path)
 		path_open_beneath(f->workspace_fd, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, 0, true);
 	auto_close int handle = -1;
 	struct stat status;
-	char self[64];
 
 	if (fd >= 0 || errno != EACCES)
 		return fd;
@@ -249,11 +248,10 @@ static int open_for_reading(struct files *f, const char *path)
 		errno = EACCES;
 		return -1;
 	}
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", handle);
-	if (chmod(self, (status.st_mode & 07777) | 0400))
+	if (fd_chmod_handle(handle, (status.st_mode & 07777) | 0400))
 		return -1;
-	fd = open(self, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	if (chmod(self, status.st_mode & 07777) && fd >= 0)
+	fd = fd_open_handle(handle, O_RDONLY | O_NONBLOCK);
+	if (fd_chmod_handle(handle, status.st_mode & 07777) && fd >= 0)
 		errno = 0; /* it stays readable: no harm */
 	return fd;
 }

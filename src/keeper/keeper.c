@@ -18,9 +18,11 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "base/fd.h"
 #include "base/own.h"
 #include "keeper/files.h"
 #include "keeper/program.h"
+#include "wire/vmm_start.h"
 #include "workspace/walk.h"
 
 #include <errno.h>
@@ -260,7 +262,7 @@ static void on_exec(struct keeper *k, struct msg_exec *m)
 	if (k->put_error.kind != ERR_NONE)
 		e = k->put_error;
 	else if (files_put_end(&k->files, &e) == 0)
-		program_start(&k->program, m, k->options->workspace, &e);
+		program_start(&k->program, m, k->options, &e);
 	if (e.kind == ERR_NONE) {
 		k->state = RUNNING;
 		return;
@@ -461,6 +463,8 @@ static int begin(struct keeper *k, const struct keeper_options *options, struct 
 	if (k->signal_fd < 0)
 		return err_sys(e, "signalfd");
 	fcntl(options->control_fd, F_SETFL, O_NONBLOCK);
+	if (options->runs_vmm)
+		fd_set_proc(VMM_PROC_FD);
 	make_build_dir(options->tmp);
 	return files_open(&k->files, options->workspace, e);
 }

@@ -18,6 +18,9 @@ struct keeper_options {
 	bool kill_all_is_safe;
 	/* The disk limit is that of the file system (a tmpfs of the cell's own). */
 	bool owns_disk;
+	/* Programs are guests of hotcell-vmm, whose descriptors (wire/vmm_start.h) are open; there
+	 * is neither /dev nor /proc. */
+	bool runs_vmm;
 };
 
 /* Serves until the engine hangs up or the lifeline ends; returns when nothing but the keeper is

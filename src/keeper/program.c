@@ -1,6 +1,8 @@
 #include "keeper/program.h"
 
 #include "base/own.h"
+#include "keeper/vmm.h"
+#include "wire/vmm_start.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -25,14 +27,21 @@ static void pipes_close(struct pipes *p)
 		own_close(&all[i]);
 }
 
-static int pipes_open(struct pipes *p, bool with_stdin, struct err *e)
+/* A vm cell has no /dev; there the keeper's own input, opened before the cell had its root, is one. */
+static int open_null(bool runs_vmm)
+{
+	return runs_vmm ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1) :
+			  open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+static int pipes_open(struct pipes *p, bool with_stdin, bool runs_vmm, struct err *e)
 {
 	*p = (struct pipes){ { -1, -1 }, { -1, -1 }, { -1, -1 } };
 	if (with_stdin) {
 		if (pipe2(p->in, O_CLOEXEC))
 			return err_sys(e, "pipe for stdin");
 	} else {
-		p->in[0] = open("/dev/null", O_RDONLY | O_CLOEXEC);
+		p->in[0] = open_null(runs_vmm);
 		if (p->in[0] < 0)
 			return err_sys(e, "open /dev/null");
 	}
@@ -54,7 +63,7 @@ static void lower_limit(__rlimit_resource_t which, uint64_t soft, uint64_t hard)
 	setrlimit(which, &now);
 }
 
-static void set_limits(const struct msg_exec *exec)
+static void set_limits(const struct msg_exec *exec, bool runs_vmm)
 {
 	/* 1, not 0: see step_core() of the container, where this was done before its filter. */
 	lower_limit(RLIMIT_CORE, 1, 1);
@@ -66,7 +75,10 @@ static void set_limits(const struct msg_exec *exec)
 	lower_limit(RLIMIT_STACK, 8 << 20, 64 << 20);
 	if (exec->file_bytes)
 		lower_limit(RLIMIT_FSIZE, exec->file_bytes, exec->file_bytes);
-	if (exec->open_files)
+	/* The VMM holds its guest's limit itself. */
+	if (runs_vmm)
+		lower_limit(RLIMIT_NOFILE, VMM_FDS_MAX, VMM_FDS_MAX);
+	else if (exec->open_files)
 		lower_limit(RLIMIT_NOFILE, exec->open_files, exec->open_files);
 	/* One more for the keeper. */
 	if (exec->processes)
@@ -89,7 +101,8 @@ static void default_signals(void)
 
 /* Runs in the child, which shares our memory until it is another program (vfork): it must touch
  * nothing but its own descriptors, limits and signals. */
-static int become(const struct pipes *p, const struct msg_exec *exec, const char *workspace)
+static int become(
+	const struct pipes *p, const struct msg_exec *exec, const struct keeper_options *options)
 {
 	setsid();
 	/* If the keeper is killed, so is what it started; in a pid namespace the kernel sees to
@@ -97,29 +110,33 @@ static int become(const struct pipes *p, const struct msg_exec *exec, const char
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (dup2(p->in[0], 0) < 0 || dup2(p->out[1], 1) < 0 || dup2(p->err[1], 2) < 0)
 		return errno;
-	if (chdir(workspace))
+	if (chdir(options->workspace))
 		return errno;
-	set_limits(exec);
+	set_limits(exec, options->runs_vmm);
 	default_signals();
+	if (options->runs_vmm)
+		return vmm_become();
 	execve(exec_argv(exec)[0], (char *const *)(uintptr_t)exec_argv(exec),
 		(char *const *)(uintptr_t)exec_env(exec));
 	return errno;
 }
 
-int program_start(
-	struct program *p, const struct msg_exec *exec, const char *workspace, struct err *e)
+int program_start(struct program *p, const struct msg_exec *exec,
+	const struct keeper_options *options, struct err *e)
 {
 	volatile int child_errno = 0;
 	struct pipes pipes;
 	pid_t pid;
 
-	if (pipes_open(&pipes, exec->stdin_kind == STDIN_STREAM, e)) {
+	if (pipes_open(&pipes, exec->stdin_kind == STDIN_STREAM, options->runs_vmm, e)) {
 		pipes_close(&pipes);
 		return -1;
 	}
+	if (options->runs_vmm)
+		vmm_write_command(exec);
 	pid = vfork();
 	if (pid == 0) {
-		child_errno = become(&pipes, exec, workspace); // NOLINT(clang-analyzer-unix.Vfork)
+		child_errno = become(&pipes, exec, options); // NOLINT(clang-analyzer-unix.Vfork)
 		_exit(127);
 	}
 	if (pid < 0 || child_errno) {

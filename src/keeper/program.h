@@ -3,6 +3,7 @@
 #define HOTCELL_KEEPER_PROGRAM_H
 
 #include "base/err.h"
+#include "keeper/keeper.h"
 #include "wire/cell_wire.h"
 
 #include <stdbool.h>
@@ -21,8 +22,8 @@ struct program {
 	uint64_t processes;
 };
 
-int program_start(
-	struct program *p, const struct msg_exec *exec, const char *workspace, struct err *e);
+int program_start(struct program *p, const struct msg_exec *exec,
+	const struct keeper_options *options, struct err *e);
 
 /* Collects every child that has ended. */
 void program_reap(struct program *p);

@@ -79,6 +79,8 @@ static const struct {
 		false },
 	{ "Expecting STRING", "want text", false },
 	{ "Expecting UINT", "want a whole number", false },
+	{ "Expecting ENUM", "want yes or no", false },
+	{ "Invalid ENUM value: ", "want yes or no, not ", true },
 	{ "Invalid uint64_t value: ", "want a whole number, not ", true },
 	{ "STRING length < ", "must not be empty", false },
 	{ "STRING length > ", "is too long", false },

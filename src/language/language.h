@@ -39,6 +39,9 @@ struct compile_limits {
 	uint64_t processes;
 };
 
+/* Whether its programs are known to run as guests of hotcell-vmm. */
+enum language_vm { LANGUAGE_VM_NO, LANGUAGE_VM_YES };
+
 struct language {
 	char *id;
 	char *name; /* as people write it: "C++" */
@@ -58,7 +61,8 @@ struct language {
 	struct strings needs;
 	uint64_t memory_mb; /* the least that a run needs, where the default is too little */
 	uint64_t processes; /* likewise */
-	char *driver;       /* name under drivers/ of its warm driver, where there is one */
+	enum language_vm vm;
+	char *driver; /* name under drivers/ of its warm driver, where there is one */
 	struct strings dependencies; /* command that installs packages; reserved */
 	char *path;                  /* the YAML file this came from (not in the file) */
 };

@@ -47,6 +47,11 @@ static const cyaml_schema_field_t compile_limits_fields[] = {
 	CYAML_FIELD_END,
 };
 
+static const cyaml_strval_t vm_words[] = {
+	{ "no", LANGUAGE_VM_NO },
+	{ "yes", LANGUAGE_VM_YES },
+};
+
 static const cyaml_schema_field_t language_fields[] = {
 	TEXT("id", struct language, id),
 	TEXT("name", struct language, name),
@@ -67,6 +72,8 @@ static const cyaml_schema_field_t language_fields[] = {
 	LIST("needs", struct language, needs),
 	NUMBER("memory_mb", struct language, memory_mb),
 	NUMBER("processes", struct language, processes),
+	CYAML_FIELD_ENUM("vm", CYAML_FLAG_OPTIONAL | CYAML_FLAG_STRICT, struct language, vm,
+		vm_words, COUNT(vm_words)),
 	MAYBE_TEXT("driver", struct language, driver),
 	LIST("dependencies", struct language, dependencies),
 	CYAML_FIELD_END,

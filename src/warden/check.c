@@ -3,8 +3,10 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/own.h"
-#include "cell/container/landlock.h"
+#include "base/path.h"
+#include "cell/wall/landlock.h"
 #include "cell/isolation.h"
+#include "cell/vm/vm.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -215,25 +217,19 @@ static void check_uids(struct checks *c, const struct uids *uids)
 			(unsigned)uids->base);
 }
 
-static void check_kvm(struct checks *c)
+static void check_vm(struct checks *c)
 {
-	auto_close int fd = open("/dev/kvm", O_RDWR | O_CLOEXEC);
+	const char *fix = NULL;
+	struct err e = { 0 };
+	auto_close int kvm = vm_open_kvm(&fix, &e);
+	char path[PATH_MAX_BYTES + 16];
+	bool found;
 
-	if (fd >= 0)
-		add(c, (struct finding){ "/dev/kvm", CHECK_FINE, WELCOME, NULL },
-			"can be opened; this version has no vm isolation yet");
-	else if (errno == ENOENT)
-		add(c,
-			(struct finding){ "/dev/kvm", CHECK_WEAK, WELCOME,
-				in_container() ?
-					"start the container with: --device /dev/kvm" :
-					"enable virtualisation in the firmware and run: sudo modprobe kvm" },
-			"not there: no vm isolation");
-	else
-		add(c,
-			(struct finding){ "/dev/kvm", CHECK_WEAK, WELCOME,
-				"sudo usermod -aG kvm $USER, then log in again" },
-			"cannot be opened: %s", strerror(errno));
+	add(c, (struct finding){ "/dev/kvm", kvm < 0 ? CHECK_WEAK : CHECK_FINE, WELCOME, fix },
+		"%s", kvm < 0 ? e.text : "can be opened, API version 12");
+	found = vm_find_vmm(path, sizeof(path), &fix, &e) == 0;
+	add(c, (struct finding){ "hotcell-vmm", found ? CHECK_FINE : CHECK_WEAK, WELCOME, fix },
+		"%s", found ? path : e.text);
 }
 
 void checks_gather(struct checks *c, const struct cgroup_tree *tree, const struct uids *uids)
@@ -243,5 +239,5 @@ void checks_gather(struct checks *c, const struct cgroup_tree *tree, const struc
 	check_cgroups(c, tree);
 	check_filters(c);
 	check_uids(c, uids);
-	check_kvm(c);
+	check_vm(c);
 }

@@ -1,6 +1,6 @@
 /* hotcell-warden: started by hotcell, not by people. Small, without network, without JSON. */
-#include "cell/container/enter.h"
-#include "cell/container/seccomp.h"
+#include "cell/wall/enter.h"
+#include "cell/wall/seccomp.h"
 #include "warden/warden.h"
 
 #include <stdio.h>
@@ -20,12 +20,18 @@ static int usage(void)
 
 static int explain(void)
 {
+	static const char *const where[] = {
+		[STEP_ANYWHERE] = "",
+		[STEP_IN_CONTAINER] = "(container only) ",
+		[STEP_IN_VM] = "(vm only) ",
+	};
 	const struct step_text *steps;
 	unsigned count = enter_steps(&steps);
 
-	puts("The child's way into a container cell, in this order:\n");
+	puts("The child's way into a container cell or a vm cell, in this order:\n");
 	for (unsigned i = 0; i < count; i++)
-		printf("  %2u  %-14s %s\n", i + 1, steps[i].name, steps[i].why);
+		printf("  %2u  %-14s %s%s\n", i + 1, steps[i].name, where[steps[i].where],
+			steps[i].why);
 	puts("\nSystem calls (anything else: ENOSYS; a foreign ABI: the process is killed):\n");
 	for (unsigned i = 0; i < seccomp_table_count; i++) {
 		const struct seccomp_row *row = &seccomp_table[i];

@@ -48,6 +48,7 @@ static void keeper_inside(const struct cell_inside *inside)
 		.tmp = inside->tmp,
 		.kill_all_is_safe = inside->kill_all_is_safe,
 		.owns_disk = inside->owns_disk,
+		.runs_vmm = inside->runs_vmm,
 	};
 
 	/* A cell can read its keeper's command line. */

@@ -41,8 +41,10 @@ void put_exec(struct frame_out *f, const struct msg_exec *m)
 	frame_put_u64(f, m->open_files);
 	frame_put_u64(f, m->processes);
 	frame_put_u64(f, m->output_bytes);
+	frame_put_u64(f, m->memory_bytes);
 	frame_put_u8(f, m->stdin_kind);
 	frame_put_u8(f, m->list_when_done);
+	frame_put_u8(f, m->trace);
 	frame_put_u32(f, m->argv_count);
 	for (uint32_t i = 0; i < m->argv_count; i++)
 		frame_put_string(f, exec_argv(m)[i]);
@@ -61,8 +63,10 @@ bool get_exec(struct frame_in *f, struct msg_exec *m)
 	m->open_files = frame_get_u64(f);
 	m->processes = frame_get_u64(f);
 	m->output_bytes = frame_get_u64(f);
+	m->memory_bytes = frame_get_u64(f);
 	m->stdin_kind = frame_get_u8(f);
 	m->list_when_done = frame_get_u8(f);
+	m->trace = frame_get_u8(f);
 	m->argv_count = frame_get_u32(f);
 	if (m->argv_count < 1 || m->argv_count > EXEC_WORDS_MAX - 2)
 		return false;

@@ -58,8 +58,10 @@ struct msg_exec {
 	uint64_t open_files;
 	uint64_t processes;
 	uint64_t output_bytes;
+	uint64_t memory_bytes; /* a guest is told; others find their limit in a cgroup */
 	uint8_t stdin_kind;
 	uint8_t list_when_done; /* send FILE…, LISTED behind EXITED */
+	uint8_t trace;          /* a guest's system calls are told on its stderr */
 	uint32_t argv_count;
 	uint32_t env_count;
 	/* argv, then environment, each NULL-terminated. */

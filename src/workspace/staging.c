@@ -49,6 +49,25 @@ int staging_add_data(
 	return 0;
 }
 
+int staging_add_empty(
+	struct staging *s, const char *path, enum file_kind kind, unsigned mode, struct err *e)
+{
+	struct stage_item *item = add(s, path, e);
+
+	if (!item)
+		return -1;
+	item->kind = kind;
+	item->mode = mode;
+	return 0;
+}
+
+void staging_fill(struct stage_item *item, char *data, size_t len)
+{
+	free(item->owned);
+	item->data = item->owned = data;
+	item->data_len = len;
+}
+
 /* Does `target`, read from the link at `path` (relative to the top), stay beneath the top? */
 static bool stays_inside(const char *path, const char *target)
 {
@@ -178,6 +197,7 @@ void staging_free(struct staging *s)
 		free(s->items[i].path);
 		free(s->items[i].host_path);
 		free(s->items[i].target);
+		free(s->items[i].owned);
 	}
 	free(s->items);
 	*s = (struct staging){ 0 };

@@ -15,6 +15,7 @@ struct stage_item {
 	char *host_path;  /* read when its turn comes; or */
 	const void *data; /* bytes that the caller keeps; or */
 	char *target;     /* where a symlink leads */
+	char *owned;      /* what `data` points to, where it is ours */
 	size_t data_len;
 };
 
@@ -31,6 +32,11 @@ int staging_add_data(
 /* A file, or a directory with all that is in it. Symlinks in it stay what they are if they lead to
  * something in it; else they are an error, as are sockets, fifos and devices. */
 int staging_add_host(struct staging *s, const char *host_path, const char *path, struct err *e);
+/* A file or directory whose bytes, if any, come later: see staging_fill(). */
+int staging_add_empty(
+	struct staging *s, const char *path, enum file_kind kind, unsigned mode, struct err *e);
+/* Takes over `data`. */
+void staging_fill(struct stage_item *item, char *data, size_t len);
 bool staging_has(const struct staging *s, const char *path);
 void staging_free(struct staging *s);
 

@@ -1,6 +1,7 @@
 #include "workspace/walk.h"
 
 #include "base/buf.h"
+#include "base/fd.h"
 #include "base/own.h"
 #include "base/path.h"
 
@@ -36,10 +37,8 @@ static bool is_dot(const char *name)
 static void open_up(int dir_fd, const char *name)
 {
 	auto_close int fd = openat(dir_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	char self[64];
 
-	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
-	if (fd >= 0 && chmod(self, 0700))
+	if (fd >= 0 && fd_chmod_handle(fd, 0700))
 		return; /* then it stays, and is tried again by the next sweep */
 }
 

@@ -16,8 +16,13 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Without root there is no other user to become and no cgroup to look into. What is left out
-    for that is named, with the reason, on every such run."""
+    """Who may not open /dev/kvm has no vm cells. Without root there is no other user to become and no
+    cgroup to look into; what is left out for that is named, with the reason, on every such run."""
+    cases = {item: getattr(item, "callspec", None) for item in items}
+    no_kvm = [item for item, case in cases.items() if case and not harness.may_have(
+        case.params.get("isolation"), case.params.get("anyone"))]
+    items[:] = [item for item in items if item not in no_kvm]
+    config.hook.pytest_deselected(items=no_kvm)
     if harness.IS_ROOT:
         return
     left_out = [item for item in items if item.get_closest_marker("needs_root")]
@@ -58,7 +63,7 @@ def anyone(request, hotcell):
     return request.getfixturevalue("nobody") if request.param == "nobody" else hotcell
 
 
-@pytest.fixture(params=["container", "process"])
+@pytest.fixture(params=harness.EVERY_ISOLATION)
 def isolation(request):
     return request.param
 

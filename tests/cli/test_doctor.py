@@ -23,7 +23,8 @@ def checks(hotcell, **options):
 def test_it_looks_at_all_that_the_isolations_stand_on(anyone):
     _, _, rows = checks(anyone)
     for word in ("kernel", "user namespaces", "cgroup: memory", "cgroup: pids", "cgroup: cpu time",
-                 "cgroup: cpus", "seccomp", "landlock", "user ids", "/dev/kvm", "container cell"):
+                 "cgroup: cpus", "seccomp", "landlock", "user ids", "/dev/kvm", "hotcell-vmm",
+                 "container cell", "vm cell"):
         assert word in rows, word
 
 

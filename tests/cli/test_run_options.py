@@ -180,7 +180,7 @@ WRONG = [
     (["--max-output", "0"], "max-output = '0'"),
     (["--max-output", "x"], "max-output = 'x'"),
     (["--max-output", "-1"], "max-output = '-1'"),
-    (["--isolation", "none"], "isolation = 'none': want auto, container or process"),
+    (["--isolation", "none"], "isolation = 'none': want auto, vm, container or process"),
     (["--isolation", ""], "isolation = ''"),
     (["--network", "yes"], "network = 'yes': want none or host"),
     (["--env", "NAME"], "env = 'NAME': want NAME=VALUE"),

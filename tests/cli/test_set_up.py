@@ -28,7 +28,7 @@ def test_make_help_lists_the_targets():
 
 
 def test_make_build_leaves_the_programs_and_does_nothing_the_second_time():
-    for name in ("hotcell", "hotcell-warden"):
+    for name in ("hotcell", "hotcell-warden", "hotcell-vmm"):
         assert os.access(ROOT / "build" / name, os.X_OK)
     before = (ROOT / "build/hotcell").stat().st_mtime_ns
     make("build")
@@ -114,7 +114,7 @@ def installed(public):
 
 def test_install_puts_everything_below_destdir_and_prefix(installed):
     for wanted in (
-            r"bin/hotcell", r"libexec/hotcell-warden", r"include/hotcell.h", r"lib.*/libhotcell\.so",
+            r"bin/hotcell", r"libexec/hotcell-warden", r"libexec/hotcell-vmm", r"include/hotcell.h", r"lib.*/libhotcell\.so",
             r"share/hotcell/languages/python\.yaml", r"share/hotcell/drivers/python/last_line\.py",
             r"share/hotcell/drivers/node/last_line\.js", r"share/man/man1/hotcell\.1",
             r"share/man/man1/hotcell-run\.1", r"share/bash-completion/completions/hotcell",
@@ -126,7 +126,7 @@ def test_install_puts_everything_below_destdir_and_prefix(installed):
 
 
 def test_what_is_installed_knows_nothing_of_destdir_or_the_source(installed):
-    for name in ("bin/hotcell", "libexec/hotcell-warden"):
+    for name in ("bin/hotcell", "libexec/hotcell-warden", "libexec/hotcell-vmm"):
         data = (installed.below / name).read_bytes()
         assert str(installed.destdir).encode() not in data
         assert str(ROOT).encode() + b"/languages" not in data

@@ -18,6 +18,7 @@ find:
 version: ["{program}", --version]
 run: ["{program}", "{file}", "{args}"]
 needs: ["%s"]
+vm: yes
 """
 
 ATTACK = r"""

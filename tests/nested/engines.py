@@ -123,7 +123,7 @@ def write_image(path):
         info = tarfile.TarInfo("etc/passwd")
         info.size = len(text)
         tar.addfile(info, io.BytesIO(text))
-        for program in ("hotcell", "hotcell-warden"):
+        for program in ("hotcell", "hotcell-warden", "hotcell-vmm"):
             source = HOTCELL.with_name(program)
             tar.add(source, f"usr/local/bin/{program}", filter=no_owner)
             # A sanitized build has libraries that no package above depends on.

@@ -64,8 +64,10 @@ static struct msg_exec *some_exec(void)
 		.open_files = 4,
 		.processes = 5,
 		.output_bytes = 6,
+		.memory_bytes = 7,
 		.stdin_kind = STDIN_STREAM,
 		.list_when_done = 1,
+		.trace = 1,
 		.argv_count = 2,
 		.env_count = 1,
 		.words = { "/bin/sh", "", NULL, "A=b", NULL },
@@ -101,7 +103,9 @@ static void expect_exec(struct frame_in *f)
 	assert_int_equal(exec.processes, 5);
 	assert_int_equal(exec.output_bytes, 6);
 	assert_int_equal(exec.stdin_kind, STDIN_STREAM);
+	assert_int_equal(exec.memory_bytes, 7);
 	assert_int_equal(exec.list_when_done, 1);
+	assert_int_equal(exec.trace, 1);
 	assert_int_equal(exec.argv_count, 2);
 	assert_string_equal(exec_argv(&exec)[0], "/bin/sh");
 	assert_string_equal(exec_argv(&exec)[1], "");
@@ -417,9 +421,10 @@ static bool takes_words(uint32_t argv_count, uint32_t env_count)
 	bool taken;
 
 	frame_begin(&out, CELL_EXEC);
-	for (int i = 0; i < 6; i++)
+	for (int i = 0; i < 7; i++)
 		frame_put_u64(&out, 0);
 	frame_put_u8(&out, STDIN_NULL);
+	frame_put_u8(&out, 0);
 	frame_put_u8(&out, 0);
 	frame_put_u32(&out, argv_count);
 	for (uint32_t i = 0; i < argv_count && i < 2000; i++)

@@ -252,7 +252,32 @@ static int arrange_in_child(const char *dir)
 	if (fd_arrange(fds, COUNT_FDS, BASE) || fcntl(BASE + 1, F_GETFD) >= 0 ||
 		!is_same_file(BASE, &want[0]) || !is_same_file(BASE + 2, &want[2]))
 		return 6;
+	if (dup2(2, 99) < 0 || dup2(2, 100) < 0 || dup2(2, 101) < 0 || dup2(2, 102) < 0 ||
+		fd_arrange_beside(fds, COUNT_FDS, BASE, 100, 2))
+		return 7;
+	if (fcntl(99, F_GETFD) >= 0 || fcntl(100, F_GETFD) < 0 || fcntl(101, F_GETFD) < 0 ||
+		fcntl(102, F_GETFD) >= 0)
+		return 8;
 	return 0;
+}
+
+static void a_handle_can_be_given_a_mode_and_opened(void **state)
+{
+	const struct scratch *s = *state;
+	auto_close int file = open(in(s->path, "locked"), O_RDWR | O_CREAT | O_CLOEXEC, 0000);
+	auto_close int handle = open(in(s->path, "locked"), O_PATH | O_CLOEXEC);
+	auto_close int proc = open("/proc", O_PATH | O_CLOEXEC);
+	struct stat status;
+
+	assert_int_equal(fd_chmod_handle(handle, 0640), 0);
+	assert_int_equal(fstat(file, &status), 0);
+	assert_int_equal(status.st_mode & 07777, 0640);
+	fd_set_proc(proc);
+	assert_int_equal(fd_chmod_handle(handle, 0600), 0);
+	close(fd_open_handle(handle, O_RDONLY));
+	fd_set_proc(-1);
+	assert_int_equal(fstat(file, &status), 0);
+	assert_int_equal(status.st_mode & 07777, 0600);
 }
 
 static void arranging_puts_each_in_its_place_and_closes_the_rest(void **state)
@@ -283,6 +308,7 @@ int main(void)
 		TEST_IN_SCRATCH(text_is_written_to_files_that_are_there_and_makes_none),
 		TEST(nonblocking_goes_on_and_off_and_leaves_other_flags_alone),
 		TEST_IN_SCRATCH(arranging_puts_each_in_its_place_and_closes_the_rest),
+		TEST_IN_SCRATCH(a_handle_can_be_given_a_mode_and_opened),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -261,6 +261,19 @@ static void a_wrong_override_leaves_the_earlier_language_in_place(void **state)
 	assert_int_equal(registry_at(p->registry, 0)->memory_mb, 1);
 }
 
+static void a_language_runs_in_a_vm_only_if_it_says_so(void **state)
+{
+	struct place *p = *state;
+
+	put_language(p->first, "a", "");
+	put_language(p->first, "b", "vm: no\n");
+	put_language(p->first, "c", "vm: yes\n");
+	load(p);
+	assert_int_equal(registry_at(p->registry, 0)->vm, LANGUAGE_VM_NO);
+	assert_int_equal(registry_at(p->registry, 1)->vm, LANGUAGE_VM_NO);
+	assert_int_equal(registry_at(p->registry, 2)->vm, LANGUAGE_VM_YES);
+}
+
 /* ---- what wrong files are told ---- */
 
 #define HEAD "id: x\nname: X\nfile: f\n"
@@ -296,6 +309,8 @@ static void a_value_of_the_wrong_kind_is_reported(void **state)
 		"6: version: want a list such as [a, b]");
 	expect_problem(
 		*state, HEAD FIND TAIL "memory_mb: [1]\n", "8: memory_mb: want a whole number");
+	expect_problem(*state, HEAD FIND TAIL "vm: maybe\n", "8: vm: want yes or no, not maybe");
+	expect_problem(*state, HEAD FIND TAIL "vm: [yes]\n", "8: vm: want yes or no");
 	expect_problem(*state, HEAD FIND TAIL "compile_limits: 5\n",
 		"8: compile_limits: want keys with values");
 	expect_problem(*state, "id: x\nname: []\nfile: f\n" FIND TAIL, "2: name: want text");
@@ -832,6 +847,7 @@ int main(void)
 		TEST(an_id_that_stands_twice_in_one_directory_is_a_problem),
 		TEST(wrong_files_are_each_told_and_the_others_load),
 		TEST(a_wrong_override_leaves_the_earlier_language_in_place),
+		TEST(a_language_runs_in_a_vm_only_if_it_says_so),
 		TEST(a_typo_in_a_key_is_reported_with_file_key_and_line),
 		TEST(a_key_that_stands_twice_is_reported),
 		TEST(a_missing_key_is_reported),

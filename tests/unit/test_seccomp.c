@@ -3,7 +3,7 @@
 #include "testing.h"
 
 #include "base/own.h"
-#include "cell/container/seccomp.h"
+#include "cell/wall/seccomp.h"
 
 #include <errno.h>
 #include <linux/audit.h>

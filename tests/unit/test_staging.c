@@ -53,6 +53,21 @@ static void refuses_host(const struct scratch *s, const char *name, const char *
 		fail_msg("'%s' says nothing of '%s'", e.text, words);
 }
 
+static void what_was_added_empty_is_filled_later(void **state)
+{
+	struct err e = { 0 };
+
+	(void)state;
+	assert_int_equal(staging_add_empty(&staged, "bin", FILE_DIRECTORY, 0755, &e), 0);
+	assert_int_equal(staging_add_empty(&staged, "bin/program", FILE_REGULAR, 0755, &e), 0);
+	assert_int_equal(staging_add_empty(&staged, "../out", FILE_REGULAR, 0755, &e), -1);
+	staging_fill(&staged.items[1], xstrdup("bytes"), 5);
+	assert_int_equal(item("bin")->kind, FILE_DIRECTORY);
+	assert_int_equal(item("bin/program")->mode, 0755);
+	assert_memory_equal(item("bin/program")->data, "bytes", 5);
+	assert_int_equal(item("bin/program")->data_len, 5);
+}
+
 static void data_is_staged_under_its_path(void **state)
 {
 	struct err e = { 0 };
@@ -225,6 +240,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST_WITH_STAGING(data_is_staged_under_its_path),
+		TEST_WITH_STAGING(what_was_added_empty_is_filled_later),
 		TEST_WITH_STAGING(paths_that_lead_out_of_the_workspace_are_refused_by_name),
 		TEST_WITH_STAGING(a_host_file_keeps_its_mode_but_no_special_bits),
 		TEST_WITH_STAGING(a_directory_comes_with_all_that_is_in_it),

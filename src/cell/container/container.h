@@ -1,4 +1,4 @@
-/* container: cells walled by Linux namespaces. The wall itself is enter.c's table of steps. */
+/* container: cells walled by Linux namespaces (cell/wall). */
 #ifndef HOTCELL_CELL_CONTAINER_CONTAINER_H
 #define HOTCELL_CELL_CONTAINER_CONTAINER_H
 

@@ -1,6 +1,6 @@
 /* The table. Written out, one row a rule, so that it can be read, printed by `hotcell doctor --explain`
  * and argued about. The code that makes a filter of it is in seccomp.c. */
-#include "cell/container/seccomp.h"
+#include "cell/wall/seccomp.h"
 
 #include "base/own.h"
 

@@ -1,10 +1,11 @@
-#include "cell/container/template.h"
+#include "cell/wall/template.h"
 
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/own.h"
 #include "base/path.h"
-#include "cell/container/mnt.h"
+#include "cell/wall/mnt.h"
+#include "wire/vmm_start.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -63,6 +64,19 @@ static const struct row rows[] = {
 	{ MADE, "/etc/resolv.conf", "shown only to cells with the machine's network", "" },
 	{ MADE, "/etc/machine-id", "not the machine's", "00000000000000000000000000000000\n" },
 
+	{ DIR_, "/dev/shm", "shared memory: the cell's own tmpfs goes here", NULL },
+
+	{ DIR_, "/workspace", "the cell's own tmpfs goes here", NULL },
+	{ DIR_, "/tmp", "likewise", NULL },
+	{ DIR_, "/run", "empty", NULL },
+	{ DIR_, "/var/lib", "empty", NULL },
+	{ LINK, "/var/tmp", "some programs insist on it", "/tmp" },
+	{ DIR_, CELL_DRIVERS, "hotcell's drivers", NULL },
+};
+
+/* Only where a cell's programs call the machine's kernel: a VMM makes up its guest's devices and
+ * /proc. */
+static const struct row kernel_rows[] = {
 	{ DEVICE, "/dev/null", "everything uses it", NULL },
 	{ DEVICE, "/dev/zero", "likewise", NULL },
 	{ DEVICE, "/dev/full", "tests use it", NULL },
@@ -72,18 +86,12 @@ static const struct row rows[] = {
 	{ LINK, "/dev/stdin", "as everywhere", "/proc/self/fd/0" },
 	{ LINK, "/dev/stdout", "as everywhere", "/proc/self/fd/1" },
 	{ LINK, "/dev/stderr", "as everywhere", "/proc/self/fd/2" },
-	{ DIR_, "/dev/shm", "shared memory: the cell's own tmpfs goes here", NULL },
-
 	{ DIR_, "/proc", "a fresh one goes here", NULL },
-	{ DIR_, "/workspace", "the cell's own tmpfs goes here", NULL },
-	{ DIR_, "/tmp", "likewise", NULL },
-	{ DIR_, "/run", "empty", NULL },
-	{ DIR_, "/var/lib", "empty", NULL },
-	{ LINK, "/var/tmp", "some programs insist on it", "/tmp" },
-	{ DIR_, CELL_DRIVERS, "hotcell's drivers", NULL },
 	{ DIR_, "/.masked/dir", "laid over what of /proc must not be seen", NULL },
 	{ MADE, "/.masked/file", "likewise", "" },
 };
+
+static const struct row null_row = { DEVICE, "/dev/null", "for the keeper", NULL };
 
 /* Only where cells may have the machine's network: without one they are of no use, and every row
  * costs every start. */
@@ -273,9 +281,37 @@ static int show_drivers(struct template *t, const char *drivers, struct err *e)
 	return show_fd(fd, CELL_ROOT CELL_DRIVERS, MNT_RDONLY_FLAG | MNT_NODEV_FLAG, e);
 }
 
-int template_build(struct template *t, const char *drivers, bool host_network, struct err *e)
+/* Opened through a read-only mount: where the cell's user owns the file, nothing else would keep a
+ * VMM that was taken over from writing to it. */
+static int open_vmm(struct template *t, const char *path, struct err *e)
 {
-	*t = (struct template){ .host_fd = -1 };
+	auto_close int source = path_open_in_root(t->host_fd, path, O_PATH);
+	auto_close int fd = -1;
+
+	if (source < 0)
+		return err_sys(e, "open '%s'", path);
+	if (show_fd(source, "/vmm", MNT_RDONLY_FLAG | MNT_NODEV_FLAG, e))
+		return -1;
+	fd = open("/vmm", O_RDONLY | O_CLOEXEC);
+	return fd < 0 || dup3(fd, VMM_SELF_FD, O_CLOEXEC) < 0 ? err_sys(e, "open '%s'", path) : 0;
+}
+
+static int make_all_rows(struct template *t, const struct template_options *options, struct err *e)
+{
+	if (make_rows(t, rows, COUNT(rows), e) ||
+		(options->host_network && make_rows(t, network_rows, COUNT(network_rows), e)))
+		return -1;
+	if (!options->vmm)
+		return make_rows(t, kernel_rows, COUNT(kernel_rows), e);
+	return show(t, &null_row, t->null, e) || open_vmm(t, options->vmm, e) ? -1 : 0;
+}
+
+int template_build(struct template *t, const struct template_options *options, struct err *e)
+{
+	*t = (struct template){
+		.host_fd = -1,
+		.null = options->vmm ? "/null" : CELL_ROOT "/dev/null",
+	};
 	if (make_own_root(e))
 		return -1;
 	t->host_fd = open("/host", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -285,10 +321,9 @@ int template_build(struct template *t, const char *drivers, bool host_network, s
 		return -1;
 	if (mnt_tmpfs(CELL_ROOT, "mode=0755,size=32M,nr_inodes=4k", MNT_NODEV_FLAG, e))
 		return -1;
-	if (make_rows(t, rows, COUNT(rows), e) ||
-		(host_network && make_rows(t, network_rows, COUNT(network_rows), e)))
+	if (make_all_rows(t, options, e))
 		return -1;
-	return drivers ? show_drivers(t, drivers, e) : 0;
+	return options->drivers ? show_drivers(t, options->drivers, e) : 0;
 }
 
 int template_find_need(const struct template *t, const char *path)

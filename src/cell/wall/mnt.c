@@ -1,4 +1,4 @@
-#include "cell/container/mnt.h"
+#include "cell/wall/mnt.h"
 
 #include "base/own.h"
 
@@ -75,6 +75,20 @@ int mnt_tmpfs(const char *target, const char *options, unsigned flags, struct er
 	if (mount("tmpfs", target, "tmpfs", mount_flags, options))
 		return err_sys(e, "mount a tmpfs on '%s' (%s)", target, options);
 	return 0;
+}
+
+int mnt_proc(struct err *e)
+{
+	auto_close int context = (int)syscall(SYS_fsopen, "proc", FSOPEN_CLOEXEC);
+	int fd;
+
+	if (context < 0 ||
+		syscall(SYS_fsconfig, context, FSCONFIG_SET_STRING, "subset", "pid", 0) ||
+		syscall(SYS_fsconfig, context, FSCONFIG_CMD_CREATE, NULL, NULL, 0))
+		return err_sys(e, "make a /proc");
+	fd = (int)syscall(SYS_fsmount, context, FSMOUNT_CLOEXEC,
+		MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+	return fd < 0 ? err_sys(e, "make a mount of /proc") : fd;
 }
 
 int mnt_pivot(const char *new_root, const char *keep_old_at, struct err *e)

@@ -7,7 +7,7 @@
  *
  * libseccomp knows the numbers, at build time. Its own rule builder is not used: it has no "first
  * match" and no "else", and the table needs both. */
-#include "cell/container/seccomp.h"
+#include "cell/wall/seccomp.h"
 
 #include "base/buf.h"
 #include "base/own.h"

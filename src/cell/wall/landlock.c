@@ -1,6 +1,7 @@
-#include "cell/container/landlock.h"
+#include "cell/wall/landlock.h"
 
 #include "base/own.h"
+#include "wire/vmm_start.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -38,12 +39,13 @@ struct path_rule {
 static const struct {
 	const char *path;
 	uint64_t allowed;
+	bool is_kernels; /* not there for a VMM */
 } places[] = {
 	{ "/", READ },
 	{ "/workspace", ALL },
 	{ "/tmp", ALL },
 	{ "/dev/shm", ALL },
-	{ "/dev", FS_READ_FILE | FS_READ_DIR | FS_WRITE_FILE | FS_TRUNCATE | FS_IOCTL_DEV },
+	{ "/dev", FS_READ_FILE | FS_READ_DIR | FS_WRITE_FILE | FS_TRUNCATE | FS_IOCTL_DEV, true },
 };
 
 int landlock_abi(void)
@@ -78,7 +80,22 @@ static int allow(int ruleset_fd, const char *path, uint64_t rights, struct err *
 	return 0;
 }
 
-int landlock_enter(int abi, struct err *e)
+/* What is mounted nowhere lies beneath no place of the table. */
+static int allow_vmm(int ruleset_fd, struct err *e)
+{
+	static const struct path_rule rules[] = {
+		{ .parent_fd = VMM_SELF_FD, .allowed = FS_EXECUTE | FS_READ_FILE },
+		{ .parent_fd = VMM_PROC_FD, .allowed = FS_READ_FILE },
+	};
+
+	for (size_t i = 0; i < COUNT(rules); i++)
+		if (syscall(SYS_landlock_add_rule, ruleset_fd, RULE_PATH_BENEATH, &rules[i], 0) &&
+			errno != EBADF)
+			return err_sys(e, "landlock rule for descriptor %d", rules[i].parent_fd);
+	return 0;
+}
+
+int landlock_enter(int abi, bool for_vmm, struct err *e)
 {
 	struct ruleset ruleset = { .handled_fs = known_rights(abi) };
 	/* Older kernels take a shorter struct. */
@@ -91,8 +108,11 @@ int landlock_enter(int abi, struct err *e)
 	if (fd < 0)
 		return err_sys(e, "landlock ruleset");
 	for (size_t i = 0; i < COUNT(places); i++)
-		if (allow(fd, places[i].path, places[i].allowed & ruleset.handled_fs, e))
+		if (!(for_vmm && places[i].is_kernels) &&
+			allow(fd, places[i].path, places[i].allowed & ruleset.handled_fs, e))
 			return -1;
+	if (for_vmm && allow_vmm(fd, e))
+		return -1;
 	if (syscall(SYS_landlock_restrict_self, fd, 0))
 		return err_sys(e, "enter landlock");
 	return 0;

@@ -1,6 +1,6 @@
 /* mnt: mounting by descriptor, which races with nobody. */
-#ifndef HOTCELL_CELL_CONTAINER_MNT_H
-#define HOTCELL_CELL_CONTAINER_MNT_H
+#ifndef HOTCELL_CELL_WALL_MNT_H
+#define HOTCELL_CELL_WALL_MNT_H
 
 #include "base/err.h"
 
@@ -20,6 +20,9 @@ int mnt_bind_fd(int source_fd, const char *target, unsigned flags, struct err *e
 int mnt_bind(const char *source, const char *target, unsigned flags, struct err *e);
 /* Adds flags to the mount at `target`. */
 int mnt_restrict(const char *target, unsigned flags, bool recursive, struct err *e);
+/* A /proc of the calling process's pid namespace that is mounted nowhere: its processes, and nothing
+ * of the machine. A descriptor, or -1. */
+int mnt_proc(struct err *e);
 int mnt_tmpfs(const char *target, const char *options, unsigned flags, struct err *e);
 /* Makes `new_root` the root and lets go of the old one. With `keep_old_at` (a directory beneath
  * the new root) the old one stays there. */

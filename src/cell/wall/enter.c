@@ -6,14 +6,15 @@
  *	ends      the cell's uid, no capabilities, no new privileges, filters on, the cell's root
  *
  * The order is the argument: each step may rely on all above it and on none below. */
-#include "cell/container/enter.h"
+#include "cell/wall/enter.h"
 
 #include "base/fd.h"
 #include "base/own.h"
-#include "cell/container/landlock.h"
-#include "cell/container/mnt.h"
-#include "cell/container/seccomp.h"
-#include "cell/container/template.h"
+#include "cell/wall/landlock.h"
+#include "cell/wall/mnt.h"
+#include "cell/wall/seccomp.h"
+#include "cell/wall/template.h"
+#include "wire/vmm_start.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -51,14 +52,16 @@ static int step_descriptors(struct entry *entry, struct err *e)
 {
 	const struct cell_spec *spec = entry->spec;
 	int keep[] = { spec->control_fd, spec->lifeline_fd, spec->report_fd, entry->mapped_fd };
-	int null = open(CELL_ROOT "/dev/null", O_RDWR | O_CLOEXEC);
+	int null = open(entry->template->null, O_RDWR | O_CLOEXEC);
 
 	if (null < 0)
 		return err_sys(e, "open /dev/null");
 	for (int i = 0; i < 3; i++)
 		if (dup2(null, i) < 0)
 			return err_sys(e, "dup2");
-	if (fd_arrange(keep, COUNT(keep), KEEPER_CONTROL_FD))
+	if (entry->holds_vmm ?
+			fd_arrange_beside(keep, COUNT(keep), KEEPER_CONTROL_FD, VMM_KVM_FD, 2) :
+			fd_arrange(keep, COUNT(keep), KEEPER_CONTROL_FD))
 		return err_sys(e, "arrange descriptors");
 	entry->mapped_fd = KEEPER_CONTROL_FD + 3;
 	return 0;
@@ -144,6 +147,15 @@ static int step_proc(struct entry *entry, struct err *e)
 		if (entry->mask_exists[i] && mask(masks[i], e))
 			return -1;
 	return mnt_bind(CELL_ROOT "/proc/sys", CELL_ROOT "/proc/sys", MNT_RDONLY_FLAG, e);
+}
+
+/* Where none can be had, the VMM goes without. */
+static int step_proc_apart(struct entry *entry, struct err *e)
+{
+	auto_close int fd = mnt_proc(e);
+
+	(void)entry;
+	return fd >= 0 && dup3(fd, VMM_PROC_FD, O_CLOEXEC) < 0 ? err_sys(e, "dup3") : 0;
 }
 
 static int step_wait_for_map(struct entry *entry, struct err *e)
@@ -282,7 +294,7 @@ static int step_core(struct entry *entry, struct err *e)
 
 static int step_landlock(struct entry *entry, struct err *e)
 {
-	return entry->landlock_abi ? landlock_enter(entry->landlock_abi, e) : 0;
+	return entry->landlock_abi ? landlock_enter(entry->landlock_abi, entry->holds_vmm, e) : 0;
 }
 
 static int step_seccomp(struct entry *entry, struct err *e)
@@ -294,14 +306,17 @@ static const struct step {
 	const char *name;
 	int (*take)(struct entry *entry, struct err *e);
 	const char *why;
+	enum step_where where;
 } steps[] = {
 	{ "cgroup", step_cgroup, "before anything is allocated, so that all of it counts" },
 	{ "descriptors", step_descriptors,
 		"only control socket, lifeline and report stay; while the template is in view" },
 	{ "session", step_session, "no terminal and no keyring of ours" },
 	{ "root", step_root, "a copy of the template and what the language needs besides" },
-	{ "proc", step_proc,
-		"shows the cell's processes only; what tells of the machine is masked" },
+	{ "proc", step_proc, "shows the cell's processes only; what tells of the machine is masked",
+		STEP_IN_CONTAINER },
+	{ "proc apart", step_proc_apart,
+		"the same without a place: a descriptor, for the VMM's own pages", STEP_IN_VM },
 	{ "id map", step_wait_for_map,
 		"the warden wrote it meanwhile; ids mean something from here" },
 	{ "dumpable", step_dumpable,
@@ -323,10 +338,15 @@ static const struct step {
 	{ "seccomp", step_seccomp, "last: everything above needs calls that it denies" },
 };
 
+static bool is_taken(const struct entry *entry, enum step_where where)
+{
+	return where == STEP_ANYWHERE || (where == STEP_IN_VM) == entry->holds_vmm;
+}
+
 int enter(struct entry *entry, struct err *e)
 {
 	for (size_t i = 0; i < COUNT(steps); i++)
-		if (steps[i].take(entry, e))
+		if (is_taken(entry, steps[i].where) && steps[i].take(entry, e))
 			return err_wrap(e, "%s", steps[i].name);
 	return 0;
 }
@@ -336,7 +356,9 @@ unsigned enter_steps(const struct step_text **ret)
 	static struct step_text texts[COUNT(steps)];
 
 	for (size_t i = 0; i < COUNT(steps); i++)
-		texts[i] = (struct step_text){ .name = steps[i].name, .why = steps[i].why };
+		texts[i] = (struct step_text){
+			.name = steps[i].name, .why = steps[i].why, .where = steps[i].where
+		};
 	*ret = texts;
 	return COUNT(steps);
 }

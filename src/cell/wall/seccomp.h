@@ -4,8 +4,8 @@
  * EPERM, for a reason that stands beside it; what is ignored succeeds without being done; whatever is
  * not in it fails with ENOSYS, as on an older kernel, so that programs that merely try go on. Calls
  * of a foreign ABI (32 bit, x32) end the process. */
-#ifndef HOTCELL_CELL_CONTAINER_SECCOMP_H
-#define HOTCELL_CELL_CONTAINER_SECCOMP_H
+#ifndef HOTCELL_CELL_WALL_SECCOMP_H
+#define HOTCELL_CELL_WALL_SECCOMP_H
 
 #include "base/err.h"
 

@@ -1,0 +1,124 @@
+#include "cell/vm/vm.h"
+
+#include "base/own.h"
+#include "base/path.h"
+#include "cell/wall/wall.h"
+#include "wire/vmm_start.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/kvm.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+
+static bool in_container(void)
+{
+	return access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0;
+}
+
+int vm_open_kvm(const char **ret_fix, struct err *e)
+{
+	auto_close int fd = open("/dev/kvm", O_RDWR | O_CLOEXEC);
+	int version;
+
+	if (fd < 0 && (errno == EACCES || errno == EPERM)) {
+		*ret_fix = "sudo usermod -aG kvm $USER, then log in again";
+		return err_set(e, ERR_UNAVAILABLE, "/dev/kvm: %s", strerror(errno));
+	}
+	if (fd < 0) {
+		*ret_fix =
+			in_container() ?
+				"start the container with: --device /dev/kvm" :
+				"enable virtualisation in the firmware and run: sudo modprobe kvm";
+		return err_set(e, ERR_UNAVAILABLE, "/dev/kvm: %s",
+			errno == ENOENT ? "not there" : strerror(errno));
+	}
+	version = ioctl(fd, KVM_GET_API_VERSION, 0);
+	if (version != KVM_API_VERSION) {
+		*ret_fix = "install a kernel with a stable KVM";
+		return err_set(e, ERR_UNAVAILABLE, "/dev/kvm: API version %d, and %d is wanted",
+			version, KVM_API_VERSION);
+	}
+	return take_fd(&fd);
+}
+
+int vm_find_vmm(char *ret, size_t size, const char **ret_fix, struct err *e)
+{
+	char path[PATH_MAX_BYTES + 1];
+	ssize_t len = readlink("/proc/self/exe", path, PATH_MAX_BYTES);
+
+	*ret_fix = "sudo make install";
+	if (len <= 0)
+		return err_sys(e, "read /proc/self/exe");
+	path[len] = '\0';
+	*strrchr(path, '/') = '\0';
+	snprintf(ret, size, "%s/hotcell-vmm", path);
+	return access(ret, X_OK) ? err_set(e, ERR_UNAVAILABLE, "%s: %s", ret, strerror(errno)) : 0;
+}
+
+static int tell_fix(struct err *e, const char *fix)
+{
+	size_t used = strlen(e->text);
+
+	snprintf(e->text + used, sizeof(e->text) - used, "; what to do: %s", fix);
+	return -1;
+}
+
+/* The VMM's descriptors lie above every number that a guest can have. */
+static int make_room(struct err *e)
+{
+	struct rlimit now;
+
+	if (getrlimit(RLIMIT_NOFILE, &now))
+		return err_sys(e, "getrlimit");
+	if (now.rlim_cur >= VMM_FDS_MAX)
+		return 0;
+	now.rlim_cur = VMM_FDS_MAX;
+	if (now.rlim_max < VMM_FDS_MAX)
+		now.rlim_max = VMM_FDS_MAX;
+	if (setrlimit(RLIMIT_NOFILE, &now) == 0)
+		return 0;
+	return err_set(e, ERR_UNAVAILABLE,
+		"it takes %d open files, and the hard limit here (ulimit -Hn) is lower",
+		VMM_FDS_MAX);
+}
+
+/* At the number that it keeps: cells are born as copies of the warden. */
+static int take_kvm(struct err *e)
+{
+	const char *fix = "";
+	auto_close int fd = vm_open_kvm(&fix, e);
+
+	if (fd < 0)
+		return tell_fix(e, fix);
+	return dup3(fd, VMM_KVM_FD, O_CLOEXEC) < 0 ? err_sys(e, "dup3") : 0;
+}
+
+static int prepare(const struct isolation_options *options, void **ret_state, struct err *e)
+{
+	char vmm[PATH_MAX_BYTES + 16];
+	const char *fix = "";
+
+	if (make_room(e) || take_kvm(e))
+		return -1;
+	if (vm_find_vmm(vmm, sizeof(vmm), &fix, e))
+		return tell_fix(e, fix);
+	return wall_prepare(options, vmm, ret_state, e);
+}
+
+const struct isolation isolation_vm = {
+	.name = "vm",
+	.kind = ISOLATION_VM,
+	.holds = WALL_HOLDS,
+	.holds_network = true,
+	.prepare = prepare,
+	.allow = wall_allow,
+	.find_need = wall_find_need,
+	.seal = wall_seal,
+	.make = wall_make,
+	.get_ahead = wall_get_ahead,
+	.clear = wall_clear,
+	.close = wall_close,
+};

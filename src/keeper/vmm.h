@@ -1,0 +1,13 @@
+/* vmm: a program as a guest of hotcell-vmm: the command that says so, in the words of
+ * wire/vmm_start.h. */
+#ifndef HOTCELL_KEEPER_VMM_H
+#define HOTCELL_KEEPER_VMM_H
+
+#include "wire/cell_wire.h"
+
+/* NULL-terminated; points into `exec`, and is valid until the next one is written. */
+const char *const *vmm_write_command(const struct msg_exec *exec);
+/* In a child: becomes the VMM with the command written last. Returns an errno if it cannot. */
+int vmm_become(void);
+
+#endif

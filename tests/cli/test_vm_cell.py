@@ -1,0 +1,135 @@
+"""vm isolation: a container cell whose program is a guest of hotcell-vmm."""
+import os
+import shutil
+
+import harness
+import pytest
+
+pytestmark = pytest.mark.needs_root("an ordinary user may not be in the group kvm")
+
+HELLO = r"""
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+	FILE *made = fopen("made.txt", "w");
+	fputs("made", made);
+	fclose(made);
+	printf("hello %s\n", argc > 1 ? argv[1] : "");
+	return 3;
+}
+"""
+
+
+def vm(hotcell, *args, **options):
+    return hotcell.json("--isolation", "vm", *args, **options)
+
+
+def test_the_result_says_vm(hotcell):
+    object = vm(hotcell, "-l", "sh", "-c", "echo works; exit 7")
+    assert (object["isolation"], object["stdout"], object["exit_code"]) == ("vm", "works\n", 7)
+
+
+def test_input_files_and_results_go_as_in_a_container_cell(hotcell, tmp_path):
+    (tmp_path / "in.txt").write_text("given")
+    result = hotcell.run("--isolation", "vm", "-l", "sh", "-f", tmp_path / "in.txt", "-o",
+                         tmp_path / "out", "--stdin", "-", "-c",
+                         "cat; cat in.txt; mkdir d; echo new >d/new; chmod 0 d/new; chmod 0 d",
+                         input=b"typed ")
+    assert (result.code, result.out, result.err) == (0, "typed given", "")
+    assert (tmp_path / "out/d/new").read_text() == "new\n"
+
+
+def test_without_input_there_is_none(hotcell):
+    assert vm(hotcell, "-l", "sh", "-c", "cat; echo end")["stdout"] == "end\n"
+
+
+def test_what_is_compiled_in_a_container_runs_in_the_vm(hotcell):
+    object = vm(hotcell, "-l", "c", "-c", HELLO, "--arg", "you")
+    assert (object["isolation"], object["exit_code"], object["stdout"]) == ("vm", 3, "hello you\n")
+    assert object["compile"]["exit_code"] == 0
+    assert [file["path"] for file in object["files"]] == ["made.txt"]
+
+
+def test_what_does_not_compile_is_told(hotcell):
+    object = vm(hotcell, "-l", "c", "-c", "int main( {")
+    assert object["compile"]["exit_code"] == object["exit_code"] == 1
+    assert "error" in object["compile"]["stderr"]
+
+
+def test_more_than_can_be_carried_is_an_error(hotcell, tmp_path):
+    """A compiler is told by what it compiles how much it leaves behind."""
+    (tmp_path / "big.yaml").write_text("""
+id: big
+name: Big
+file: f
+find:
+  - program: sh
+version: ["{program}", -c, "echo 1"]
+compile: ["{program}", -c, "truncate -s 300M big && echo 'echo ran' >{out}"]
+run: ["{program}", "{out}"]
+vm: yes
+""")
+    result = hotcell.run("--isolation", "vm", "--languages", tmp_path, "-l", "big", "-c", "",
+                         "--disk", "1G", "--file-size", "1G")
+    assert result.code == 125
+    assert "what the compiler made could not be taken" in result.err
+
+
+def test_a_language_that_is_no_guest_is_refused_by_name(hotcell, tmp_path):
+    text = (harness.ROOT / "languages/sh.yaml").read_text()
+    (tmp_path / "sh.yaml").write_text(text.replace("vm: yes", "vm: no"))
+    result = hotcell.run("--languages", tmp_path, "--isolation", "vm", "-l", "sh", "-c", "")
+    assert result.code == 125
+    assert "POSIX shell cannot be run in vm isolation" in result.err and "container" in result.err
+
+
+def test_who_may_not_open_kvm_is_told_what_to_do(nobody):
+    if os.stat("/dev/kvm").st_mode & 0o006:
+        return  # here everybody may
+    result = nobody.run("--isolation", "vm", "-l", "sh", "-c", "")
+    assert result.code == 125
+    assert "/dev/kvm: Permission denied" in result.err and "usermod -aG kvm" in result.err
+
+
+def test_without_the_vmm_there_is_no_vm_isolation(private):
+    private.program.with_name("hotcell-vmm").unlink()
+    result = private.run("--isolation", "vm", "-l", "sh", "-c", "")
+    assert result.code == 125
+    assert "hotcell-vmm: No such file" in result.err
+    assert private.run("-l", "sh", "-c", "echo works").out == "works\n"
+
+
+def test_only_a_vm_can_be_traced(hotcell):
+    for isolation in ("auto", "container", "process"):
+        result = hotcell.run("--trace", "--isolation", isolation, "-l", "sh", "-c", "")
+        assert result.code == 125
+        assert "traced in vm isolation only" in result.err
+    assert hotcell.run("--trace", "--isolation", "vm", "-l", "sh", "-c", "").err
+
+
+def test_the_machines_devices_and_proc_are_not_among_the_cells_files(private):
+    """Seen by the VMM, not by its guest: a VMM that tells is put in its place."""
+    spy = private.program.with_name("hotcell-vmm")
+    spy.unlink()
+    (private.where / "spy.c").write_text(r"""
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(int argc, char **argv, char **env)
+{
+	printf("%d %d\n", access("/proc", F_OK), access("/dev/null", F_OK));
+	for (int fd = 3; fd < 5000; fd++)
+		if (fcntl(fd, F_GETFD) >= 0)
+			printf("%d ", fd);
+	printf("\n%d %d\n", open("/proc/self/maps", O_RDONLY), openat(1002, "self/pagemap", O_RDONLY) >= 0);
+	printf("%s %s %d\n", argv[0], argv[1], env[0] != 0);
+	return 0;
+}
+""")
+    compiler = shutil.which("gcc")
+    assert os.spawnv(os.P_WAIT, compiler, [compiler, "-static", "-o", str(spy),
+                                           str(private.where / "spy.c")]) == 0
+    spy.chmod(0o755)
+    result = private.run("--isolation", "vm", "-l", "sh", "-c", "", "--open-files", "77")
+    assert result.out.splitlines() == ["-1 -1", "1000 1001 1002 ", "-1 1",
+                                       "hotcell-vmm --open-files=77 0"], result
