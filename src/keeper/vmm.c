@@ -35,6 +35,7 @@ const char *const *vmm_write_command(const struct msg_exec *exec)
 	words[at++] = env_count;
 	for (uint32_t i = 0; i < exec->env_count; i++)
 		words[at++] = exec_env(exec)[i];
+	words[at++] = exec_argv(exec)[0];
 	for (uint32_t i = 0; i < exec->argv_count; i++)
 		words[at++] = exec_argv(exec)[i];
 	words[at] = NULL;
