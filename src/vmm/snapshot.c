@@ -149,7 +149,8 @@ int snapshot_write(struct guest *g, int fd, struct err *e)
 	buf_add(&books, g->mem.free_chunks, g->mem.free_chunks_count * sizeof(uint32_t));
 	add_threads(g, &books);
 	buf_add(&books, names.data ? names.data : "", names.len);
-	if (books.len > IMAGE)
+	/* The last page before the image is for whoever keeps the file. */
+	if (books.len > IMAGE - PAGE)
 		return err_set(e, ERR_SYSTEM, "the program has mapped too much for a snapshot");
 	if (pwrite(fd, books.data, books.len, 0) != (ssize_t)books.len)
 		return err_sys(e, "write the snapshot");
