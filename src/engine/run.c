@@ -54,8 +54,13 @@ static void leave_cell(struct hotcell_work *work)
 	if (!work->cell)
 		return;
 	work->cell->work = NULL;
-	if (work->owns_cell)
+	if (work->owns_cell) {
 		cell_drop(work->cell);
+	} else if (work->profile && !work->cell->gone) {
+		/* What one run left, another one's must not find. */
+		put_bare(&work->engine->out, CELL_CLEAR);
+		cell_send(work->cell);
+	}
 	work->cell = NULL;
 }
 

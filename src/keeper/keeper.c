@@ -322,6 +322,24 @@ static void on_put(struct keeper *k, struct frame_in *in)
 		files_put(&k->files, &m, &k->put_error);
 }
 
+/* Where compilers leave their programs: out of sight of the workspace. */
+static void make_build_dir(const char *tmp)
+{
+	auto_free char *path = xasprintf("%s/.hotcell", tmp);
+
+	mkdir(path, 0755);
+}
+
+/* Emptied for the next run; if that cannot be done, the cell has seen its last. */
+static void on_clear(struct keeper *k)
+{
+	struct err e = { 0 };
+
+	if (files_clear(&k->files, k->options->tmp, &e))
+		k->hung_up = true;
+	make_build_dir(k->options->tmp);
+}
+
 static void on_frame(struct keeper *k, uint8_t type, struct frame_in *in, int fd)
 {
 	static struct msg_exec exec;
@@ -350,6 +368,11 @@ static void on_frame(struct keeper *k, uint8_t type, struct frame_in *in, int fd
 		if (!get_bare(in))
 			break;
 		files_list(&k->files, send_frame, k);
+		return;
+	case CELL_CLEAR:
+		if (k->state != IDLE || !get_bare(in))
+			break;
+		on_clear(k);
 		return;
 	case CELL_GET:
 		if (!get_get(in, &get))
@@ -406,14 +429,6 @@ static void drain(struct keeper *k)
 	}
 }
 
-/* Where compilers leave their programs: out of sight of the workspace. */
-static void make_build_dir(const char *tmp)
-{
-	auto_free char *path = xasprintf("%s/.hotcell", tmp);
-
-	mkdir(path, 0755);
-}
-
 /* Reads what there is: the machine lives on, so the pipes have no end. */
 static void drain_warm(struct keeper *k)
 {
@@ -426,17 +441,6 @@ static void drain_warm(struct keeper *k)
 				on_output(k, which);
 		} while (k->output_seen[which] > before && !k->hung_up);
 	}
-}
-
-/* A warm machine's workspace and its like are emptied for the next run; if that cannot be done, the
- * cell has seen its last. */
-static void clear_for_next(struct keeper *k)
-{
-	struct err e = { 0 };
-
-	if (files_clear(&k->files, k->options->tmp, &e))
-		k->hung_up = true;
-	make_build_dir(k->options->tmp);
 }
 
 static void finish_warm(struct keeper *k, const struct warm_answer *answer)
@@ -452,7 +456,6 @@ static void finish_warm(struct keeper *k, const struct warm_answer *answer)
 	k->state = IDLE;
 	if (k->list_when_done)
 		files_list(&k->files, send_frame, k);
-	clear_for_next(k);
 }
 
 static void on_warm(struct keeper *k)
@@ -496,8 +499,6 @@ static void finish_if_over(struct keeper *k)
 	/* Unasked: it would be asked for next. */
 	if (k->list_when_done)
 		files_list(&k->files, send_frame, k);
-	if (k->in_warm)
-		clear_for_next(k);
 }
 
 static void step(struct keeper *k)

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -295,17 +296,29 @@ static int next_tid(const struct guest *g)
 	return 1000000 + counter;
 }
 
+static void forget(struct guest *g, int index)
+{
+	g->threads[index].used = false;
+	g->threads_used--;
+}
+
 /* A thread in the sense of pthread_create(). Processes are process.c's. */
 int64_t call_clone(struct guest *g, const uint64_t a[6])
 {
 	uint64_t flags = a[0];
 	struct thread *parent = guest_thread(g);
 	struct thread *child;
+	struct rlimit limit;
 	uint32_t tid;
 	int index = thread_new(g);
 
-	if (index < 0)
-		return index;
+	/* What the cell may have of processes, a program may have of threads. */
+	if (index < 0 || (getrlimit(RLIMIT_NPROC, &limit) == 0 &&
+				 (rlim_t)g->threads_used > limit.rlim_cur)) {
+		if (index >= 0)
+			forget(g, index);
+		return -EAGAIN;
+	}
 	child = &g->threads[index];
 	child->tid = next_tid(g);
 	child->registers = parent->registers;
@@ -320,8 +333,7 @@ int64_t call_clone(struct guest *g, const uint64_t a[6])
 	tid = (uint32_t)child->tid;
 	if ((flags & CLONE_PARENT_SETTID && mem_write(&g->mem, a[2], &tid, sizeof(tid))) ||
 		(flags & CLONE_CHILD_SETTID && mem_write(&g->mem, a[3], &tid, sizeof(tid)))) {
-		child->used = false;
-		g->threads_used--;
+		forget(g, index);
 		return -EFAULT;
 	}
 	thread_publish(g);

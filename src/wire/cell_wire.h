@@ -11,6 +11,7 @@
  *	  ◀──────  FILE…, LISTED         what is in the workspace, and what of it is new
  *	  GET path            ──────▶
  *	  ◀──────  DATA…, GOT
+ *	  CLEAR               ──────▶   empties the workspace: the next run is another one's
  *
  * A PUT that fails is not answered: the next EXEC is, with EXITED that carries the reason. So a
  * run needs no round trip before its program starts. */
@@ -30,6 +31,7 @@ enum cell_frame {
 	CELL_STDIN_END,
 	CELL_LIST,
 	CELL_GET,
+	CELL_CLEAR,
 	CELL_OUTPUT,
 	CELL_EXITED,
 	CELL_FILE,
@@ -149,7 +151,7 @@ const char *const *exec_env(const struct msg_exec *m);
 /* STDIN, DATA */
 void put_data(struct frame_out *f, enum cell_frame type, const struct msg_data *m);
 bool get_data(struct frame_in *f, struct msg_data *m);
-/* STDIN_END, LIST */
+/* STDIN_END, LIST, CLEAR */
 void put_bare(struct frame_out *f, enum cell_frame type);
 bool get_bare(struct frame_in *f);
 void put_get(struct frame_out *f, const struct msg_get *m);
