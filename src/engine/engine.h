@@ -62,6 +62,7 @@ struct hotcell {
 	struct probe_cache *cache;
 	char *cache_dir; /* NULL = nothing is kept */
 	struct snapshot *snapshots;
+	struct found *found; /* tools, for a second: see tool.c */
 	char *warden_path;
 	char *vmm_path;
 	char *share_dir;
@@ -131,6 +132,7 @@ struct tool {
 int tool_find(struct hotcell *h, const struct language *language, bool want_version,
 	enum isolation_kind kind, struct tool *ret, struct err *e);
 void tool_free(struct tool *tool);
+void tool_forget_all(struct hotcell *h);
 const struct strings *tool_command(
 	const struct strings *of_candidate, const struct strings *of_language);
 

@@ -178,7 +178,7 @@ static void settle(struct hotcell_work *work, bool compiled)
 	work_goto(work, WORK_SETTLING);
 	set_timer(work, BACKSTOP_MS);
 	/* After a compiler, and after a probe, there is nothing of interest to list. */
-	work->have_list = compiled || work->raw_argv;
+	work->have_list = compiled || work->raw_argv || work->exited.nothing_new;
 	work->cell->cpu_used_us += work->exited.cpu_us;
 	/* A warm machine counts for itself; the cell's own count is of all its runs. */
 	if (work->exited.warm) {
@@ -259,6 +259,21 @@ static void give_up_carrying(struct hotcell_work *work)
 	work_fail(work, &e);
 }
 
+/* What came with the news of its end. */
+static void take_last_output(struct hotcell_work *work, const struct msg_exited *m)
+{
+	for (int i = 0; i < 2; i++) {
+		struct msg_output last = {
+			.stream = i ? STREAM_STDERR : STREAM_STDOUT,
+			.data = m->out[i],
+			.data_len = m->out_len[i],
+		};
+
+		if (last.data_len)
+			collect_output(work, &last);
+	}
+}
+
 static void on_exited(struct hotcell_work *work, const struct msg_exited *m)
 {
 	bool compiled = work->step == WORK_COMPILING;
@@ -271,13 +286,16 @@ static void on_exited(struct hotcell_work *work, const struct msg_exited *m)
 		work_fail(work, &e);
 		return;
 	}
+	take_last_output(work, m);
 	work->exited = *m;
 	work->exited.text = NULL;
+	work->exited.out[0] = work->exited.out[1] = NULL;
 	/* A probe of what cannot be started has its answer: as a shell would say it. */
 	if (m->ended_by == ENDED_BY_FAILURE)
 		work->exited.wait_status = 127 << 8;
 	if (!compiled) {
 		settle(work, false);
+		step_if_settled(work);
 		return;
 	}
 	result_note_compile(work);

@@ -88,6 +88,14 @@ int warm_receive(struct warm *w, struct warm_answer *ret)
 	return n < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
 }
 
+void warm_reset(struct warm *w)
+{
+	const uint8_t order = WARM_RESET;
+
+	if (w->socket_fd >= 0 && send(w->socket_fd, &order, 1, MSG_NOSIGNAL) != 1)
+		warm_close(w);
+}
+
 void warm_close(struct warm *w)
 {
 	own_close(&w->socket_fd);

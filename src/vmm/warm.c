@@ -114,6 +114,7 @@ static int receive(void)
 	};
 	ssize_t n = recvmsg(VMM_WARM_FD, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	int streams[STREAMS];
+	bool are_low = true;
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
@@ -121,14 +122,17 @@ static int receive(void)
 		message.msg_controllen < CMSG_LEN(sizeof(streams)))
 		_exit(0); /* the keeper is gone */
 	memcpy(streams, CMSG_DATA(&control.head), sizeof(streams));
-	for (int i = 0; i < STREAMS; i++) {
+	/* Usually they are just those. */
+	for (int i = 0; i < STREAMS; i++)
+		are_low = are_low && streams[i] == i && fcntl(i, F_SETFD, 0) == 0;
+	for (int i = 0; i < STREAMS && !are_low; i++) {
 		/* Descriptors 0 to 2 are closed between runs: the new ones may be any of them. */
 		int up = fcntl(streams[i], F_DUPFD_CLOEXEC, VMM_OWN_FDS);
 
 		close(streams[i]);
 		streams[i] = up;
 	}
-	for (int i = 0; i < STREAMS; i++) {
+	for (int i = 0; i < STREAMS && !are_low; i++) {
 		dup2(streams[i], i);
 		close(streams[i]);
 	}
@@ -202,6 +206,19 @@ static void reset_process(void)
 		_exit(FAILED);
 }
 
+/* Going back takes a while, and whoever waits for the results comes first. */
+static void wait_for_order(void)
+{
+	uint8_t order = 0;
+	ssize_t n;
+
+	do
+		n = recv(VMM_WARM_FD, &order, sizeof(order), 0);
+	while (n < 0 && errno == EINTR);
+	if (n != 1 || order != WARM_RESET)
+		_exit(0);
+}
+
 static int64_t end_run(struct guest *g, uint64_t address)
 {
 	struct err e = { 0 };
@@ -214,6 +231,7 @@ static int64_t end_run(struct guest *g, uint64_t address)
 	if (is_spoiled || is_last)
 		_exit(0);
 	tick_stop();
+	wait_for_order();
 	reset_process();
 	request_len = request_at = 0;
 	if (snapshot_reset(g, &e))

@@ -113,9 +113,14 @@ struct msg_exited {
 	uint64_t max_rss_bytes; /* of the largest single process */
 	uint64_t processes;     /* how many were reaped */
 	uint8_t disk_full;
-	uint8_t warm; /* a warm machine served it, and is ready for another one or will be */
+	uint8_t warm;        /* a warm machine served it, and is ready for another one or will be */
+	uint8_t nothing_new; /* no file was made: no list follows */
+	const uint8_t *out[2]; /* the last of stdout and of stderr */
+	size_t out_len[2];
 	const char *text;
 };
+
+enum { EXITED_OUTPUT_MAX = 8192 };
 
 struct msg_file {
 	const char *path;

@@ -2,6 +2,7 @@
  *
  *	keeper → VMM   a byte of warm_flags, then the request as the driver reads it; with it come
  *	               three descriptors: the run's stdin, stdout and stderr
+ *	keeper → VMM   one byte, WARM_RESET: the run's results are out, go back to the snapshot
  *	VMM → keeper   struct warm_answer
  *
  * The driver, in the guest, reads its request from descriptor WARM_DRIVER_FD, with WARM_SEED_SIZE
@@ -16,6 +17,7 @@ enum { WARM_DRIVER_FD = 999, WARM_REQUEST_MAX = 128 << 10, WARM_SEED_SIZE = 32 }
 
 enum warm_flags {
 	WARM_LAST = 1, /* the machine is not used again */
+	WARM_RESET = 2,
 };
 
 enum warm_kind {
