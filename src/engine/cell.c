@@ -181,7 +181,8 @@ int cell_kill(struct hotcell_cell *cell)
 	return tell_warden(cell);
 }
 
-int cell_warm(struct hotcell_cell *cell, const struct profile *profile, int fd, struct err *e)
+int cell_warm(struct hotcell_cell *cell, const struct profile *profile, int fd,
+	const struct buf *rehearsal, struct err *e)
 {
 	struct msg_exec m = {
 		.open_files = cell->limits.at[LIMIT_OPEN_FILES],
@@ -189,6 +190,8 @@ int cell_warm(struct hotcell_cell *cell, const struct profile *profile, int fd, 
 		.file_bytes = cell->limits.at[LIMIT_FILE_BYTES],
 		.stdin_kind = STDIN_NULL,
 		.warm = EXEC_WARM_START,
+		.request = (const uint8_t *)rehearsal->data,
+		.request_len = rehearsal->len,
 		.argv_count = 1,
 		.words = { "hotcell-vmm", NULL, NULL },
 	};

@@ -112,8 +112,10 @@ struct hotcell_cell *cell_find(struct hotcell *h, const struct link *link, uint3
 /* Sends h->out on the control socket: 0 sent, 1 no room now (on_room will be called), -1 gone. */
 int cell_send(struct hotcell_cell *cell);
 int cell_send_with(struct hotcell_cell *cell, int fd);
-/* Starts a warm machine in it, from the snapshot in `fd`, unless there is one already. */
-int cell_warm(struct hotcell_cell *cell, const struct profile *profile, int fd, struct err *e);
+/* Starts a warm machine in it, from the snapshot in `fd`, unless there is one already. With time to
+ * spare it rehearses: `rehearsal` is a request for its driver, or empty. */
+int cell_warm(struct hotcell_cell *cell, const struct profile *profile, int fd,
+	const struct buf *rehearsal, struct err *e);
 int cell_order(struct hotcell_cell *cell, enum order order);
 int cell_limit(struct hotcell_cell *cell, const struct limits *limits);
 int cell_account(struct hotcell_cell *cell);

@@ -405,6 +405,17 @@ static int fill_warm(
 	return 0;
 }
 
+void request_rehearsal(const struct language *language, struct buf *ret)
+{
+	if (!language->rehearsal)
+		return;
+	add_field(ret, "");
+	add_field(ret, "/workspace/main");
+	add_list(ret, NULL);
+	add_list(ret, NULL);
+	buf_add_str(ret, language->rehearsal);
+}
+
 static int send_exec(struct hotcell_work *work, const struct msg_exec *m, struct err *e)
 {
 	put_exec(&work->engine->out, m);

@@ -530,7 +530,8 @@ static int begin(struct hotcell_work *work, const struct cell_wish *wish, struct
 	work->compiles_apart = wish->kind == ISOLATION_VM && request_compiles(work);
 	if (work->compiles_apart ? take_compilers_cell(work, e) : take_cell(work, wish, e))
 		return -1;
-	if (work->profile && cell_warm(work->cell, work->profile, work->snapshot_fd, e))
+	if (work->profile &&
+		cell_warm(work->cell, work->profile, work->snapshot_fd, &(struct buf){ 0 }, e))
 		return -1;
 	result_begin(work);
 	enter_cell(work);
@@ -655,13 +656,19 @@ int hotcell_cell_make(struct hotcell *h, const struct hotcell_request *request,
 	const struct language *language = request_language(h, request, &e);
 	struct cell_wish wish;
 	struct tool tool = { 0 };
-	const struct profile *profile;
+	const struct profile *profile = NULL;
+	auto_buf struct buf rehearsal = { 0 };
 	int fd;
 	int failed = !language || request_isolation(h, request, language, &wish.kind, &e) ||
 		     tool_find(h, language, false, wish.kind, &tool, &e) ||
 		     request_wish(request, &tool, &wish, &e) ||
 		     choose_warmth(h, request, &tool, wish.kind, &profile, &fd, &e) ||
-		     cell_make(h, &wish, ret, &e) || (profile && cell_warm(*ret, profile, fd, &e));
+		     cell_make(h, &wish, ret, &e);
+
+	if (!failed && profile) {
+		request_rehearsal(language, &rehearsal);
+		failed = cell_warm(*ret, profile, fd, &rehearsal, &e);
+	}
 
 	tool_free(&tool);
 	if (failed)

@@ -92,6 +92,7 @@ struct guest {
 	uint64_t open_files; /* the program's limit of descriptors */
 	uint64_t memory_bytes;
 	bool traces;
+	bool discards_output;
 
 	/* A vfork is going on: we are the child and use the parent's memory and machine. */
 	bool in_vfork;

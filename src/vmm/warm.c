@@ -26,6 +26,7 @@ enum { FAILED = 125, STREAMS = 3, PIDS_FROM = 100, PIDS = 30000 };
 static enum warm_mode mode;
 static bool is_spoiled;
 static bool is_last;
+static bool is_rehearsal;
 static uint8_t request[1 + WARM_REQUEST_MAX + WARM_SEED_SIZE];
 static bool is_whole;      /* the driver has read all of it */
 static size_t request_len; /* of what is left to be read */
@@ -98,6 +99,16 @@ void warm_idle(struct guest *g)
 
 /* ---- a request ---- */
 
+static int add_seed(ssize_t n)
+{
+	if (getrandom(request + n, WARM_SEED_SIZE, 0) != WARM_SEED_SIZE)
+		_exit(FAILED);
+	request_at = 1;
+	request_len = (size_t)n - 1 + WARM_SEED_SIZE;
+	is_whole = false;
+	return 1;
+}
+
 /* 1: there is one. 0: not yet. */
 static int receive(void)
 {
@@ -118,9 +129,13 @@ static int receive(void)
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
-	if (n < 1 || message.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ||
-		message.msg_controllen < CMSG_LEN(sizeof(streams)))
+	if (n < 1 || message.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
 		_exit(0); /* the keeper is gone */
+	is_rehearsal = request[0] & WARM_REHEARSAL;
+	if (is_rehearsal)
+		return add_seed(n);
+	if (message.msg_controllen < CMSG_LEN(sizeof(streams)))
+		_exit(0);
 	memcpy(streams, CMSG_DATA(&control.head), sizeof(streams));
 	/* Usually they are just those. */
 	for (int i = 0; i < STREAMS; i++)
@@ -137,12 +152,7 @@ static int receive(void)
 		close(streams[i]);
 	}
 	is_last = request[0] & WARM_LAST;
-	if (getrandom(request + n, WARM_SEED_SIZE, 0) != WARM_SEED_SIZE)
-		_exit(FAILED);
-	request_at = 1;
-	request_len = (size_t)n - 1 + WARM_SEED_SIZE;
-	is_whole = false;
-	return 1;
+	return add_seed(n);
 }
 
 /* What must not be the same in two runs: the time, and the number by which libraries notice that
@@ -158,6 +168,9 @@ static void begin_run(struct guest *g)
 	tick_start();
 	guest_set_clock(g);
 	file_update_output(g);
+	g->discards_output = is_rehearsal;
+	if (is_rehearsal)
+		guest_shared(g)->out_fds = 1 << 1 | 1 << 2;
 	thread_publish(g);
 }
 
@@ -227,11 +240,13 @@ static int64_t end_run(struct guest *g, uint64_t address)
 	if (mem_read(&g->mem, &status, address, 1))
 		return -EFAULT;
 	guest_flush_output(g);
-	answer(is_spoiled ? WARM_DONE_SPOILED : WARM_DONE, status, g);
+	if (!is_rehearsal)
+		answer(is_spoiled ? WARM_DONE_SPOILED : WARM_DONE, status, g);
 	if (is_spoiled || is_last)
 		_exit(0);
 	tick_stop();
-	wait_for_order();
+	if (!is_rehearsal)
+		wait_for_order();
 	reset_process();
 	request_len = request_at = 0;
 	if (snapshot_reset(g, &e))

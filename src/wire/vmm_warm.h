@@ -18,6 +18,8 @@ enum { WARM_DRIVER_FD = 999, WARM_REQUEST_MAX = 128 << 10, WARM_SEED_SIZE = 32 }
 enum warm_flags {
 	WARM_LAST = 1, /* the machine is not used again */
 	WARM_RESET = 2,
+	WARM_REHEARSAL = 4, /* a request without descriptors: its output goes nowhere, and it is not
+	                     * answered; so that the first real one finds everything in place */
 };
 
 enum warm_kind {
