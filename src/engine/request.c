@@ -376,7 +376,7 @@ static void add_list(struct buf *b, const char *const *list)
 		n++;
 	snprintf(count, sizeof(count), "%u", n);
 	add_field(b, count);
-	for (unsigned i = 0; i < n; i++)
+	for (unsigned i = 0; list && i < n; i++)
 		add_field(b, list[i]);
 }
 

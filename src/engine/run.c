@@ -501,7 +501,7 @@ static struct hotcell_work *work_new(struct hotcell *h, const struct hotcell_req
  * waits in the socket for the keeper. */
 static void enter_cell(struct hotcell_work *work)
 {
-	if (work->cell->workspace)
+	if (work->cell && work->cell->workspace)
 		begin_staging(work);
 }
 

@@ -376,7 +376,7 @@ int snapshot_verify_all(
 	int wrong = 0;
 
 	while (dir && (entry = readdir(dir))) {
-		struct seal s;
+		struct seal s = { 0 };
 		uint64_t hash = 0;
 		auto_close int fd = -1;
 		char line[400];

@@ -120,7 +120,7 @@ int guest_flush_output(struct guest *g);
 
 /* Ends all of the program: as exit_group does, or as a signal does. */
 _Noreturn void guest_exit(struct guest *g, int status);
-_Noreturn void guest_die(struct guest *g, int signal);
+_Noreturn void guest_die(struct guest *g, int number);
 
 /* Says something on the program's standard error, as from hotcell. */
 __attribute__((format(printf, 2, 3))) void guest_say(struct guest *g, const char *format, ...);

@@ -218,7 +218,7 @@ void text_limits(struct guest *g, struct buf *ret)
 	for (size_t i = 0; i < COUNT(unlimited); i++)
 		buf_addf(ret, "%-26s%-21s%-21s%-10s\n", unlimited[i].name, "unlimited", "unlimited",
 			unlimited[i].unit);
-	buf_addf(ret, "%-26s%-21u%-21s%-10s\n", "Max stack size", 8u << 20, "unlimited", "bytes");
+	buf_addf(ret, "%-26s%-21u%-21s%-10s\n", "Max stack size", 8U << 20, "unlimited", "bytes");
 	buf_addf(ret, "%-26s%-21llu%-21llu%-10s\n", "Max open files",
 		(unsigned long long)g->open_files, (unsigned long long)g->open_files, "files");
 	buf_addf(ret, "%-26s%-21llu%-21llu%-10s\n", "Max address space",

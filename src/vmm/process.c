@@ -272,8 +272,9 @@ static int64_t exec_self(
 	snprintf(options[3], OPTION_SIZE, "--host=%s,%llu", g->cpu.is_pvm ? "pvm" : "hardware",
 		(unsigned long long)tick_ns_per_tsc_32());
 	snprintf(options[4], OPTION_SIZE, "%u", env_count);
-	memcpy(specials, "--special=", 10);
-	special_save(specials + 10, SPECIALS_SIZE);
+	used = (size_t)snprintf(specials, sizeof(specials), "--special=");
+	special_save(specials + used, SPECIALS_SIZE);
+	used = 0;
 	argv[used++] = "hotcell-vmm";
 	for (int i = 0; i < 4; i++)
 		argv[used++] = options[i];

@@ -63,7 +63,7 @@ static void put_task_state(const struct mem *m, bool is_pvm)
 
 	memcpy(tss + 4, &stack, sizeof(stack));
 	for (int i = 0; i < 7; i++)
-		memcpy(tss + 0x24 + 8 * i, &stack, sizeof(stack));
+		memcpy(tss + 0x24 + 8UL * (unsigned)i, &stack, sizeof(stack));
 	memcpy(tss + 0x66, &map, sizeof(map));
 	memset(tss + map, 0xff, 8193);
 	/* Four ports, since the gate's OUT has four bytes. */

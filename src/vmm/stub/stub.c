@@ -5,8 +5,8 @@
  * thread comes in between. A fault in here makes the VMM start over, with the saved registers, as
  * if the stub had sent the call on at once; so nothing is changed before all of the program's
  * memory was touched. */
-#include "layout.h"
-#include "shared.h"
+#include "vmm/stub/layout.h"
+#include "vmm/stub/shared.h"
 
 typedef unsigned long u64;
 
