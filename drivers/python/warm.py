@@ -13,7 +13,7 @@ A request is made of fields that end with a NUL:
     text          the program itself; if there is none, it is read from path
     seed          the last 32 bytes, put there by the machine itself: random, and never the same
 
-The exit status goes back as one byte. Descriptor 999 exists in warm machines only.
+The exit status goes back as one byte, and the seed with it. Descriptor 999 exists in warm machines only.
 """
 
 
@@ -194,7 +194,8 @@ def run(namespace, preload):
 
     FUTURE_FLAGS = future_flags()
     warm_up()
-    os.write(REQUESTS, bytes([serve(receive())]))
+    request = receive()
+    os.write(REQUESTS, bytes([serve(request)]) + request[-SEED_SIZE:])
 
 
 import sys  # noqa: E402

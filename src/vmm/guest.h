@@ -90,6 +90,7 @@ struct guest {
 	const char *const *argv; /* what was started, for /proc/self/cmdline */
 	const char *const *environment;
 	uint64_t open_files; /* the program's limit of descriptors */
+	uint64_t open_files_max; /* what it was at the start of every run */
 	uint64_t memory_bytes;
 	bool traces;
 
