@@ -168,6 +168,7 @@ def run(namespace, preload):
             name, _, value = variable.partition("=")
             os.environ[name] = value
         sys.argv[:] = [path.removeprefix(WORKSPACE), *arguments]
+        sys.orig_argv[1:] = sys.argv
         sys.path[0] = os.path.dirname(path)
         fresh_randomness(data[-SEED_SIZE:])
         become_main(path)

@@ -447,6 +447,7 @@ static void finish_warm(struct keeper *k, const struct warm_answer *answer)
 {
 	k->program.wait_status = (int)((answer->status & 0xff) << 8);
 	k->program.cpu_us = answer->cpu_us;
+	k->program.max_rss_bytes = answer->max_rss_bytes;
 	drain_warm(k);
 	if (k->state != RUNNING)
 		return; /* it printed too much, and is being ended */

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -75,6 +76,7 @@ static uint64_t cpu_us(void)
 
 static void answer(uint32_t kind, uint32_t status, const struct guest *g)
 {
+	struct rusage usage = { 0 };
 	struct warm_answer a = {
 		.kind = kind,
 		.status = status,
@@ -83,6 +85,8 @@ static void answer(uint32_t kind, uint32_t status, const struct guest *g)
 		.cpu_us = cpu_us() - cpu_before_us,
 	};
 
+	getrusage(RUSAGE_SELF, &usage);
+	a.max_rss_bytes = (uint64_t)usage.ru_maxrss * 1024;
 	if (send(VMM_WARM_FD, &a, sizeof(a), MSG_NOSIGNAL) != sizeof(a))
 		_exit(0); /* nobody is interested any more */
 }

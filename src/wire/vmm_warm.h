@@ -30,6 +30,7 @@ struct warm_answer {
 	uint64_t exits;         /* how often the run left the guest */
 	uint64_t unknown_calls; /* system calls that there are none of */
 	uint64_t cpu_us;
+	uint64_t max_rss_bytes; /* of the machine since its first run: never too little */
 };
 
 #endif
