@@ -13,7 +13,7 @@ A request is made of fields that end with a NUL:
     text          the program itself; if there is none, it is read from path
     seed          the last 32 bytes, put there by the machine itself: random, and never the same
 
-The exit status goes back as one byte. Descriptor 999 exists in warm machines only.
+The exit status goes back as one byte, and the seed with it. Descriptor 999 exists in warm machines only.
 """
 
 
@@ -168,6 +168,7 @@ def run(namespace, preload):
             name, _, value = variable.partition("=")
             os.environ[name] = value
         sys.argv[:] = [path.removeprefix(WORKSPACE), *arguments]
+        sys.orig_argv[1:] = sys.argv
         sys.path[0] = os.path.dirname(path)
         fresh_randomness(data[-SEED_SIZE:])
         become_main(path)
@@ -194,7 +195,8 @@ def run(namespace, preload):
 
     FUTURE_FLAGS = future_flags()
     warm_up()
-    os.write(REQUESTS, bytes([serve(receive())]))
+    request = receive()
+    os.write(REQUESTS, bytes([serve(request)]) + request[-SEED_SIZE:])
 
 
 import sys  # noqa: E402

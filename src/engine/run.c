@@ -552,7 +552,8 @@ static int choose_warmth(struct hotcell *h, const struct hotcell_request *q,
 		return err_set(e, ERR_INPUT,
 			"profiles are for vm isolation, and this is %s isolation",
 			isolation_name(kind));
-	if (kind != ISOLATION_VM || q->trace || q->cold || !snapshot_is_possible(h, tool))
+	if (kind != ISOLATION_VM || q->trace || q->cold || !snapshot_is_possible(h, tool) ||
+		!snapshot_suits_env(q->env))
 		return 0;
 	*ret = snapshot_profile(
 		tool->language, q->profile, q->code, q->code ? request_code_length(q) : 0, e);

@@ -510,6 +510,7 @@ static void finish_warm(struct keeper *k, const struct warm_answer *answer)
 
 	k->program.wait_status = (int)((answer->status & 0xff) << 8);
 	k->program.cpu_us = answer->cpu_us;
+	k->program.max_rss_bytes = answer->max_rss_bytes;
 	for (int which = 0; which < 2; which++) {
 		k->last[which].data = data[which];
 		k->last[which].len = read_last(k, which, data[which]);

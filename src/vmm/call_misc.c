@@ -1,6 +1,7 @@
 #include "vmm/call_misc.h"
 
 #include "base/own.h"
+#include "vmm/pids.h"
 #include "vmm/signal.h"
 #include "vmm/stub/layout.h"
 #include "vmm/thread.h"
@@ -69,35 +70,35 @@ CALL(gettid)
 CALL(getppid)
 {
 	UNUSED;
-	return getppid();
+	return pids_shown(getppid());
 }
 
 CALL(getpgrp)
 {
 	UNUSED;
-	return getpgrp();
+	return pids_shown(getpgrp());
 }
 
 CALL(getpgid)
 {
-	pid_t group = getpgid((pid_t)a[0]);
+	pid_t group = getpgid(pids_host((int)a[0]));
 
 	(void)g;
-	return group < 0 ? -errno : group;
+	return group < 0 ? -errno : pids_shown(group);
 }
 
 CALL(setpgid)
 {
 	warm_spoil(g);
-	return HOST(setpgid((pid_t)a[0], (pid_t)a[1]));
+	return HOST(setpgid(pids_host((int)a[0]), pids_host((int)a[1])));
 }
 
 CALL(getsid)
 {
-	pid_t session = getsid((pid_t)a[0]);
+	pid_t session = getsid(pids_host((int)a[0]));
 
 	(void)g;
-	return session < 0 ? -errno : session;
+	return session < 0 ? -errno : pids_shown(session);
 }
 
 CALL(setsid)
@@ -106,7 +107,7 @@ CALL(setsid)
 
 	UNUSED;
 	warm_spoil(g);
-	return session < 0 ? -errno : session;
+	return session < 0 ? -errno : pids_shown(session);
 }
 
 CALL(get_id)
@@ -196,9 +197,10 @@ CALL(prctl)
 	case PR_SET_PDEATHSIG:
 	case PR_SET_VMA:
 	case PR_SET_TIMERSLACK:
-	case PR_SET_NO_NEW_PRIVS:
 	case PR_SET_THP_DISABLE:
 		return 0;
+	case PR_SET_NO_NEW_PRIVS: /* there is no way back */
+		return a[1] == 1 && !a[2] && !a[3] && !a[4] ? 0 : -EINVAL;
 	case PR_GET_NO_NEW_PRIVS:
 		return 1;
 	case PR_SET_CHILD_SUBREAPER:

@@ -83,6 +83,19 @@ static int take_script(struct elf_program *p, unsigned depth, size_t count)
 	return 0;
 }
 
+/* Told before the old program is gone: who tries to start another machine's goes on. */
+static bool is_ours(const char *head, size_t size)
+{
+	Elf64_Ehdr header;
+
+	if (size < sizeof(header))
+		return false;
+	memcpy(&header, head, sizeof(header));
+	return memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 &&
+	       header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_machine == EM_X86_64 &&
+	       (header.e_type == ET_EXEC || header.e_type == ET_DYN);
+}
+
 int elf_resolve(const char *path, const char *const *argv, struct elf_program *p)
 {
 	size_t count = count_words(argv);
@@ -110,7 +123,7 @@ int elf_resolve(const char *path, const char *const *argv, struct elf_program *p
 		if (n < 0)
 			return -errno;
 		if (n < 2 || memcmp(head, "#!", 2) != 0)
-			return n >= 4 && memcmp(head, ELFMAG, SELFMAG) == 0 ? 0 : -ENOEXEC;
+			return is_ours(head, (size_t)n) ? 0 : -ENOEXEC;
 		if (depth == SCRIPTS_MAX)
 			return -ELOOP;
 		memcpy(p->line[depth], head, sizeof(head));

@@ -7,6 +7,7 @@
 #include "vmm/elf.h"
 #include "vmm/fds.h"
 #include "vmm/guest.h"
+#include "vmm/pids.h"
 #include "vmm/probe.h"
 #include "vmm/process.h"
 #include "vmm/signal.h"
@@ -55,6 +56,8 @@ static bool take_option(struct options *o, const char *word)
 {
 	unsigned long long x;
 	unsigned long long y;
+	int pid;
+	int shown;
 	char host[16];
 
 	if (sscanf(word, "--open-files=%llu", &x) == 1)
@@ -68,7 +71,9 @@ static bool take_option(struct options *o, const char *word)
 		o->is_known_host = true;
 		o->is_pvm = strcmp(host, "pvm") == 0;
 		tick_set_ns_per_tsc_32(x);
-	} else if (strncmp(word, "--special=", 10) == 0)
+	} else if (sscanf(word, "--shown=%d,%d", &pid, &shown) == 2)
+		pids_set(pid, shown);
+	else if (strncmp(word, "--special=", 10) == 0)
 		o->specials = word + 10;
 	else if (strcmp(word, "--trace") == 0)
 		o->traces = true;
@@ -106,8 +111,8 @@ static void set_up(struct guest *g, const struct options *o)
 	if (!o->is_known_host && probe_host(VMM_KVM_FD, &g->cpu.is_pvm, &e))
 		fail("%s", e.text);
 	make_threads(g);
-	g->pid = getpid();
-	g->open_files = o->open_files;
+	g->pid = pids_shown(getpid());
+	g->open_files = g->open_files_max = o->open_files;
 	g->memory_bytes = o->memory_bytes;
 	g->traces = o->traces;
 	g->current = thread_new(g);
@@ -162,7 +167,7 @@ static _Noreturn void run(struct guest *g, bool is_warm)
 	guest_run(g);
 }
 
-static _Noreturn void serve_from_snapshot(struct guest *g)
+static _Noreturn void serve_from_snapshot(struct guest *g, const struct options *o)
 {
 	struct err e = { 0 };
 
@@ -171,7 +176,9 @@ static _Noreturn void serve_from_snapshot(struct guest *g)
 	close(VMM_PROC_FD);
 	make_threads(g);
 	warm_open(g, WARM_SERVES);
-	if (snapshot_load(g, VMM_SNAPSHOT_FD, &e))
+	g->open_files = g->open_files_max = o->open_files;
+	g->memory_bytes = o->memory_bytes;
+	if (snapshot_load(g, VMM_SNAPSHOT_FD, memory_size(o->memory_bytes), &e))
 		fail("%s", e.text);
 	guest_thread(g)->waits = false;
 	guest_thread(g)->tries_again = true;
@@ -191,7 +198,7 @@ int main(int argc, char **argv)
 		if (!take_option(&options, argv[at++]))
 			fail("unknown option '%s'", argv[at - 1]);
 	if (options.warm == WARM_SERVES)
-		serve_from_snapshot(g);
+		serve_from_snapshot(g, &options);
 	if (at >= argc)
 		fail("%s", "nothing to run");
 	count = strtoul(argv[at], &end, 10);

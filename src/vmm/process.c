@@ -4,6 +4,7 @@
 #include "base/own.h"
 #include "vmm/elf.h"
 #include "vmm/fds.h"
+#include "vmm/pids.h"
 #include "vmm/signal.h"
 #include "vmm/thread.h"
 #include "vmm/tick.h"
@@ -257,6 +258,8 @@ static int64_t exec_self(
 	static char specials[SPECIALS_SIZE + 16];
 	size_t argc = 0;
 	size_t used = 0;
+	int host;
+	int shown;
 	auto_free const char **argv = NULL;
 	static char *const no_environment[] = { NULL };
 	sigset_t all;
@@ -271,17 +274,19 @@ static int64_t exec_self(
 		(unsigned long long)guest_thread(g)->blocked);
 	snprintf(options[3], OPTION_SIZE, "--host=%s,%llu", g->cpu.is_pvm ? "pvm" : "hardware",
 		(unsigned long long)tick_ns_per_tsc_32());
-	snprintf(options[4], OPTION_SIZE, "%u", env_count);
+	pids_get(&host, &shown);
+	snprintf(options[4], OPTION_SIZE, "--shown=%d,%d", host, shown);
+	snprintf(options[5], OPTION_SIZE, "%u", env_count);
 	used = (size_t)snprintf(specials, sizeof(specials), "--special=");
 	special_save(specials + used, SPECIALS_SIZE);
 	used = 0;
 	argv[used++] = "hotcell-vmm";
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 5; i++)
 		argv[used++] = options[i];
 	argv[used++] = specials;
 	if (g->traces)
 		argv[used++] = "--trace";
-	argv[used++] = options[4];
+	argv[used++] = options[5];
 	for (uint32_t i = 0; i < env_count; i++)
 		argv[used++] = env[i];
 	argv[used++] = p->path;
@@ -348,7 +353,7 @@ int64_t call_wait4(struct guest *g, const uint64_t a[6])
 
 	if (a[2] & ~(uint64_t)(WNOHANG | WUNTRACED | WCONTINUED | __WNOTHREAD | __WCLONE | __WALL))
 		return -EINVAL;
-	pid = wait4((pid_t)a[0], &status, (int)a[2] | WNOHANG, &usage);
+	pid = wait4(pids_host((int)a[0]), &status, (int)a[2] | WNOHANG, &usage);
 	if (pid < 0)
 		return -errno;
 	if (pid == 0 && !(a[2] & WNOHANG)) {
@@ -372,7 +377,9 @@ int64_t call_waitid(struct guest *g, const uint64_t a[6])
 
 	if (a[0] == P_PIDFD && a[1] >= VMM_GUEST_FDS)
 		return -EBADF;
-	if (syscall(SYS_waitid, (int)a[0], (id_t)a[1], &info, (int)a[3] | WNOHANG, &usage))
+	if (syscall(SYS_waitid, (int)a[0],
+		    (id_t)(a[0] == P_PGID ? pids_host((int)a[1]) : (int)a[1]), &info,
+		    (int)a[3] | WNOHANG, &usage))
 		return -errno;
 	if (info.si_pid == 0 && !(a[3] & WNOHANG)) {
 		thread_wait_child(t);

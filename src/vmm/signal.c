@@ -8,12 +8,14 @@
 
 #include "base/own.h"
 #include "vmm/call_file.h"
+#include "vmm/pids.h"
 #include "vmm/stub/layout.h"
 #include "vmm/thread.h"
 #include "vmm/tick.h"
 
 #include <errno.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -82,6 +84,8 @@ static void on_signal(int number, siginfo_t *info, void *context)
 		return;
 	}
 	the_guest->infos[number] = *info;
+	if (info->si_code <= 0) /* from a process */
+		the_guest->infos[number].si_pid = pids_shown(info->si_pid);
 	__atomic_fetch_or(&noted, BIT(number), __ATOMIC_SEQ_CST);
 	vcpu_interrupt(&the_guest->cpu);
 }
@@ -563,6 +567,16 @@ static int64_t send_to_thread(struct guest *g, uint64_t tid, uint64_t number)
 	return -ESRCH;
 }
 
+/* The host takes the number of any thread for that of its process; a VMM has threads of KVM's, whose
+ * numbers its guest cannot know, and would end itself by. */
+static int send_to_process(int pid, int number)
+{
+	pid = pids_host(pid);
+	if (pid > 0 && syscall(SYS_tgkill, pid, pid, 0) && errno == ESRCH)
+		return -ESRCH;
+	return kill(pid, number) ? -errno : 0;
+}
+
 int64_t call_kill(struct guest *g, const uint64_t a[6])
 {
 	int pid = (int)a[0];
@@ -572,7 +586,7 @@ int64_t call_kill(struct guest *g, const uint64_t a[6])
 	if (number > SIGNALS_MAX)
 		return -EINVAL;
 	if (pid != g->pid)
-		return kill(pid, (int)number) ? -errno : 0;
+		return send_to_process(pid, (int)number);
 	info.si_pid = pid;
 	info.si_uid = 1000;
 	if (number)
@@ -589,7 +603,7 @@ int64_t call_tgkill(struct guest *g, const uint64_t a[6])
 {
 	if ((int)a[0] != g->pid)
 		return (int)a[0] > 0 && a[0] == a[1] && a[2] <= SIGNALS_MAX ?
-			       (kill((int)a[0], (int)a[2]) ? -errno : 0) :
+			       send_to_process((int)a[0], (int)a[2]) :
 			       -ESRCH;
 	return send_to_thread(g, a[1], a[2]);
 }

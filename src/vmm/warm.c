@@ -3,6 +3,7 @@
 #include "base/own.h"
 #include "vmm/call_file.h"
 #include "vmm/fds.h"
+#include "vmm/pids.h"
 #include "vmm/snapshot.h"
 #include "vmm/thread.h"
 #include "vmm/tick.h"
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -21,14 +23,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FAILED = 125, STREAMS = 3, PIDS_FROM = 100, PIDS = 30000 };
+enum { FAILED = 125, STREAMS = 3, PIDS_FROM = 1000000, PIDS = 1000000 };
 
 static enum warm_mode mode;
 static bool is_spoiled;
 static bool is_last;
 static bool is_rehearsal;
 static uint8_t request[1 + WARM_REQUEST_MAX + WARM_SEED_SIZE];
-static bool is_whole;      /* the driver has read all of it */
+static bool is_running; /* between a request and its answer */
+static bool is_whole;   /* the driver has read all of it */
+static uint8_t seed[WARM_SEED_SIZE];
 static size_t request_len; /* of what is left to be read */
 static size_t request_at;
 static uint64_t exits_before;
@@ -73,6 +77,7 @@ static uint64_t cpu_us(void)
 
 static void answer(uint32_t kind, uint32_t status, const struct guest *g)
 {
+	struct rusage usage = { 0 };
 	struct warm_answer a = {
 		.kind = kind,
 		.status = status,
@@ -81,6 +86,8 @@ static void answer(uint32_t kind, uint32_t status, const struct guest *g)
 		.cpu_us = cpu_us() - cpu_before_us,
 	};
 
+	getrusage(RUSAGE_SELF, &usage);
+	a.max_rss_bytes = (uint64_t)usage.ru_maxrss * 1024;
 	if (send(VMM_WARM_FD, &a, sizeof(a), MSG_NOSIGNAL) != sizeof(a))
 		_exit(0); /* nobody is interested any more */
 }
@@ -105,6 +112,8 @@ static int add_seed(ssize_t n)
 		_exit(FAILED);
 	request_at = 1;
 	request_len = (size_t)n - 1 + WARM_SEED_SIZE;
+	memcpy(seed, request + n, WARM_SEED_SIZE);
+	is_running = true;
 	is_whole = false;
 	return 1;
 }
@@ -162,6 +171,7 @@ static void begin_run(struct guest *g)
 	static unsigned runs;
 
 	g->pid = PIDS_FROM + (int)(((unsigned)getpid() * 64 + runs++) % PIDS);
+	pids_set(getpid(), g->pid);
 	guest_thread(g)->tid = g->pid;
 	exits_before = g->exits;
 	cpu_before_us = cpu_us();
@@ -184,6 +194,8 @@ static int64_t read_request(struct guest *g, uint64_t address, uint64_t size)
 		is_whole = true;
 		return 0;
 	}
+	if (request_len == 0 && is_running)
+		return -EBADF; /* it is the program that asks, not its driver */
 	if (request_len == 0) {
 		if (mode == WARM_MAKES_SNAPSHOT || !receive()) {
 			t->waits_for_request = true;
@@ -232,16 +244,22 @@ static void wait_for_order(void)
 		_exit(0);
 }
 
-static int64_t end_run(struct guest *g, uint64_t address)
+/* The seed says that it is the driver who writes, and not a program that tries every number. (One that
+ * looks for the seed in its own memory gains nothing: it may end as it pleases anyway.) */
+static int64_t end_run(struct guest *g, uint64_t address, uint64_t size)
 {
 	struct err e = { 0 };
-	uint8_t status = 0;
+	struct {
+		uint8_t status;
+		uint8_t seed[WARM_SEED_SIZE];
+	} end;
 
-	if (mem_read(&g->mem, &status, address, 1))
-		return -EFAULT;
+	if (!is_running || size != sizeof(end) || mem_read(&g->mem, &end, address, sizeof(end)) ||
+		memcmp(end.seed, seed, sizeof(seed)) != 0)
+		return -EBADF;
 	guest_flush_output(g);
 	if (!is_rehearsal)
-		answer(is_spoiled ? WARM_DONE_SPOILED : WARM_DONE, status, g);
+		answer(is_spoiled ? WARM_DONE_SPOILED : WARM_DONE, end.status, g);
 	if (is_spoiled || is_last)
 		_exit(0);
 	tick_stop();
@@ -249,6 +267,7 @@ static int64_t end_run(struct guest *g, uint64_t address)
 		wait_for_order();
 	reset_process();
 	request_len = request_at = 0;
+	is_running = false;
 	if (snapshot_reset(g, &e))
 		give_up(g, &e);
 #ifdef HOTCELL_VERIFY_RESETS
@@ -273,5 +292,5 @@ int64_t warm_call(struct guest *g, const struct call *call)
 {
 	if (call->number == SYS_read)
 		return read_request(g, call->a[1], call->a[2]);
-	return mode == WARM_SERVES ? end_run(g, call->a[1]) : -EBADF;
+	return mode == WARM_SERVES ? end_run(g, call->a[1], call->a[2]) : -EBADF;
 }

@@ -6,8 +6,8 @@
  *	VMM → keeper   struct warm_answer
  *
  * The driver, in the guest, reads its request from descriptor WARM_DRIVER_FD, with WARM_SEED_SIZE
- * random bytes behind it, and writes the run's exit
- * status there, as one byte. Only in a warm machine does that descriptor exist. */
+ * random bytes behind it, and writes the run's exit status there: one byte, and the same random ones
+ * behind it. To all others, and in between, that descriptor is not open. Only in a warm machine does that descriptor exist. */
 #ifndef HOTCELL_WIRE_VMM_WARM_H
 #define HOTCELL_WIRE_VMM_WARM_H
 
@@ -34,6 +34,7 @@ struct warm_answer {
 	uint64_t exits;         /* how often the run left the guest */
 	uint64_t unknown_calls; /* system calls that there are none of */
 	uint64_t cpu_us;
+	uint64_t max_rss_bytes; /* of the machine since its first run: never too little */
 };
 
 #endif
