@@ -11,6 +11,7 @@
 #include "vmm/stub/layout.h"
 #include "vmm/thread.h"
 #include "vmm/tick.h"
+#include "vmm/try.h"
 
 #include <errno.h>
 #include <string.h>
@@ -69,10 +70,10 @@ static bool is_fault(int number)
 
 static void on_signal(int number, siginfo_t *info, void *context)
 {
-	(void)context;
 	/* One of ours, not sent by anybody: as if we had no handler. */
 	if (is_fault(number) && info->si_code > 0) {
-		signal(number, SIG_DFL);
+		if (!try_failed(context))
+			signal(number, SIG_DFL);
 		return;
 	}
 	if (number == TICK_SIGNAL && info->si_code == SI_TIMER &&

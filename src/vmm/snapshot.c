@@ -18,7 +18,7 @@
 #define MAGIC 0x6c6c6563746f68ULL /* "hotcell" */
 
 /* More entries than this take longer to edit than a new machine takes to make. */
-enum { VERSION = 1, EDITS_WORTH = 100, REMAPS_WORTH = 256, TABLES_LOW_END = AT_GDT };
+enum { VERSION = 2, EDITS_WORTH = 100, REMAPS_WORTH = 256, TABLES_LOW_END = AT_GDT };
 
 struct header {
 	uint64_t magic;
@@ -28,8 +28,8 @@ struct header {
 	uint64_t memory_bytes;
 	uint64_t heap_start;
 	uint32_t next_chunk;
-	uint32_t next_table;
-	uint32_t tables_end;
+	uint64_t next_table;
+	uint64_t tables_end;
 	uint32_t extra_tables[EXTRA_TABLES_MAX];
 	uint32_t extra_tables_count;
 	uint32_t areas_count;
