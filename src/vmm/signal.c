@@ -180,6 +180,11 @@ void signal_fault(struct guest *g, int number, int code, uint64_t address)
 	t->pending |= BIT(number);
 }
 
+void signal_forget_noted(void)
+{
+	__atomic_store_n(&noted, 0, __ATOMIC_SEQ_CST);
+}
+
 void signal_forget_handlers(struct guest *g)
 {
 	for (int n = 1; n <= SIGNALS_MAX; n++)
@@ -264,7 +269,8 @@ static int enter_handler(struct guest *g, int number)
 	stack = ((xsave - sizeof(frame)) & ~15ULL) - 8;
 	save_context(t, &frame.context, &frame.info);
 	frame.context.registers.fpstate = xsave;
-	if (!(action->flags & SA_RESTORER) || put_xsave(g, xsave) ||
+	if (!(action->flags & SA_RESTORER) || action->handler < LOW_END ||
+		action->handler >= ADDRESS_END || put_xsave(g, xsave) ||
 		mem_write(&g->mem, stack, &frame, sizeof(frame)))
 		return -1;
 	if (t->restores_blocked)
