@@ -6,6 +6,7 @@
 #include "vmm/dirty.h"
 #include "vmm/elf.h"
 #include "vmm/fds.h"
+#include "vmm/filter.h"
 #include "vmm/guest.h"
 #include "vmm/probe.h"
 #include "vmm/process.h"
@@ -149,8 +150,15 @@ static void start(
 		fail("%s", e.text);
 }
 
-static _Noreturn void run(struct guest *g, bool is_warm)
+static _Noreturn void run(struct guest *g, const struct options *o)
 {
+	struct err e = { 0 };
+	bool is_warm = o->warm == WARM_SERVES;
+
+	/* From here on nothing is done but serving the guest. Who is told of the host by another VMM
+	 * has that one's filter. */
+	if (!o->is_known_host && filter_install(&e))
+		fail("%s", e.text);
 	signal_open(g);
 	tick_open();
 	if (!is_warm)
@@ -162,7 +170,7 @@ static _Noreturn void run(struct guest *g, bool is_warm)
 	guest_run(g);
 }
 
-static _Noreturn void serve_from_snapshot(struct guest *g)
+static _Noreturn void serve_from_snapshot(struct guest *g, const struct options *o)
 {
 	struct err e = { 0 };
 
@@ -175,7 +183,7 @@ static _Noreturn void serve_from_snapshot(struct guest *g)
 		fail("%s", e.text);
 	guest_thread(g)->waits = false;
 	guest_thread(g)->tries_again = true;
-	run(g, true);
+	run(g, o);
 }
 
 int main(int argc, char **argv)
@@ -191,7 +199,7 @@ int main(int argc, char **argv)
 		if (!take_option(&options, argv[at++]))
 			fail("unknown option '%s'", argv[at - 1]);
 	if (options.warm == WARM_SERVES)
-		serve_from_snapshot(g);
+		serve_from_snapshot(g, &options);
 	if (at >= argc)
 		fail("%s", "nothing to run");
 	count = strtoul(argv[at], &end, 10);
@@ -205,5 +213,5 @@ int main(int argc, char **argv)
 	start(g, argv[at], (const char *const *)(uintptr_t)&argv[at + 1], environment);
 	if (options.warm)
 		warm_open(g, options.warm);
-	run(g, false);
+	run(g, &options);
 }

@@ -162,6 +162,7 @@ static int64_t do_vfork(struct guest *g, const uint64_t a[6])
 	fds_restore(kept);
 	g->in_vfork = false;
 	g->pid = old_pid;
+	g->cpu.in_stub = false;
 	g->cpu.stands = STANDS_IN_KERNEL; /* wherever the child left it: all registers are set */
 	vcpu_set_xsave(&g->cpu, &xsave);
 	guest_shared(g)->out_fds = out_fds;
