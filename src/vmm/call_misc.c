@@ -548,7 +548,8 @@ CALL(timer_gettime)
 
 CALL(timer_getoverrun)
 {
-	return host_timer(g, a[0]) < 0 ? -EINVAL : syscall(SYS_timer_getoverrun, host_timer(g, a[0]));
+	return host_timer(g, a[0]) < 0 ? -EINVAL :
+					 syscall(SYS_timer_getoverrun, host_timer(g, a[0]));
 }
 
 CALL(timer_delete)

@@ -19,11 +19,27 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
-#define ALL         0xffffffffU
-#define TYPE        (ALL & ~(uint32_t)(SOCK_CLOEXEC | SOCK_NONBLOCK))
-#define IS(n, x)    { { (n), ALL, (uint32_t)(x) } }
-#define HAS_NO(n, x) { { (n), (uint32_t)(x), 0 } }
-#define SOCKET(family, type) { { 0, ALL, (family) }, { 1, TYPE, (type) } }
+#define ALL  0xffffffffU
+#define TYPE (ALL & ~(uint32_t)(SOCK_CLOEXEC | SOCK_NONBLOCK))
+#define IS(n, x)                                                                                   \
+	{                                                                                          \
+		{                                                                                  \
+			(n), ALL, (uint32_t)(x)                                                    \
+		}                                                                                  \
+	}
+#define HAS_NO(n, x)                                                                               \
+	{                                                                                          \
+		{                                                                                  \
+			(n), (uint32_t)(x), 0                                                      \
+		}                                                                                  \
+	}
+#define SOCKET(family, type)                                                                       \
+	{                                                                                          \
+		{ 0, ALL, (family) },                                                              \
+		{                                                                                  \
+			1, TYPE, (type)                                                            \
+		}                                                                                  \
+	}
 #define FORK        (CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD)
 #define VFORK       (CLONE_VM | CLONE_VFORK | SIGCHLD)
 #define ARCH_SET_FS 0x1002

@@ -16,6 +16,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #define BIT(n)             (1ULL << ((n)-1))
@@ -68,12 +69,24 @@ static bool is_fault(int number)
 	return number == SIGSEGV || number == SIGBUS || number == SIGILL || number == SIGFPE;
 }
 
+/* No guest should be able to do this. It happens again when we return, and ends us. */
+static void tell_own_fault(int number, void *context)
+{
+	const ucontext_t *c = context;
+	char text[80];
+	int len = snprintf(text, sizeof(text), "hotcell-vmm: a fault of its own, at %#llx\n",
+		(unsigned long long)c->uc_mcontext.gregs[REG_RIP]);
+
+	(void)!write(2, text, (size_t)len);
+	signal(number, SIG_DFL);
+}
+
 static void on_signal(int number, siginfo_t *info, void *context)
 {
 	/* One of ours, not sent by anybody: as if we had no handler. */
 	if (is_fault(number) && info->si_code > 0) {
 		if (!try_failed(context))
-			signal(number, SIG_DFL);
+			tell_own_fault(number, context);
 		return;
 	}
 	if (number == TICK_SIGNAL && info->si_code == SI_TIMER &&

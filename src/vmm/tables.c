@@ -24,7 +24,7 @@
 /* Page tables beyond the first megabyte of them are seen here, by the editor alone. */
 #define EXTRA_TABLES 0x7fff80000000ULL
 _Static_assert(EXTRA_TABLES >= USER_END, "no program can map anything there");
-#define PAGES        (CHUNK / PAGE)
+#define PAGES (CHUNK / PAGE)
 
 /* A memory slot is added when chunks run out: KVM keeps books for all of a slot at once. */
 #define SLOT_SIZE (128UL << 20)
