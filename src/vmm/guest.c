@@ -308,6 +308,18 @@ static void settle(struct guest *g)
 	}
 }
 
+/* For whoever traces: the program is ended for something that no program does. */
+static void tell_broken(struct guest *g, int error)
+{
+	const struct kvm_run *run = g->cpu.run;
+
+	if (g->traces)
+		guest_say(g, "[%d] the machine stopped: errno %d, exit %u, port %#x, rip %#llx",
+			guest_thread(g)->tid, error, run->exit_reason,
+			run->exit_reason == KVM_EXIT_IO ? run->io.port : 0,
+			(unsigned long long)guest_thread(g)->registers.general.rip);
+}
+
 void guest_run(struct guest *g)
 {
 	for (;;) {
@@ -341,6 +353,7 @@ void guest_run(struct guest *g)
 				signal_fault(g, SIGBUS, BUS_ADRERR, 0);
 				break;
 			}
+			tell_broken(g, errno);
 			guest_die(g, SIGSEGV);
 		}
 	}

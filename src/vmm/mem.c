@@ -205,6 +205,8 @@ static int insert(struct mem *m, uint32_t at, const struct area *area)
 
 static void delete (struct mem *m, uint32_t from, uint32_t to)
 {
+	if (from == to)
+		return;
 	memmove(&m->areas[from], &m->areas[to], (m->areas_count - to) * sizeof(*m->areas));
 	m->areas_count -= to - from;
 }

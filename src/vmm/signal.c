@@ -8,6 +8,7 @@
 
 #include "base/own.h"
 #include "vmm/call_file.h"
+#include "vmm/signal_frame.h"
 #include "vmm/stub/layout.h"
 #include "vmm/thread.h"
 #include "vmm/tick.h"
@@ -24,40 +25,9 @@
 #define IGNORED_BY_DEFAULT (BIT(SIGCHLD) | BIT(SIGURG) | BIT(SIGWINCH) | BIT(SIGCONT))
 #define STOPS_BY_DEFAULT   (BIT(SIGSTOP) | BIT(SIGTSTP) | BIT(SIGTTIN) | BIT(SIGTTOU))
 
-enum { HANDLER_DEFAULT = 0, HANDLER_IGNORE = 1, RED_ZONE = 128, XSAVE_SIZE = 832 };
+enum { HANDLER_DEFAULT = 0, HANDLER_IGNORE = 1, RED_ZONE = 128 };
 
-#define SA_RESTORER   0x04000000
-#define XSTATE_MAGIC1 0x46505853U
-#define XSTATE_MAGIC2 0x46505845U
-
-/* ---- the kernel's frame ---- */
-
-struct signal_context {
-	uint64_t r8, r9, r10, r11, r12, r13, r14, r15;
-	uint64_t rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags;
-	uint16_t cs, gs, fs, ss;
-	uint64_t error, trap, old_mask, cr2;
-	uint64_t fpstate;
-	uint64_t reserved[8];
-};
-
-struct user_context {
-	uint64_t flags;
-	uint64_t link;
-	uint64_t stack_base;
-	int32_t stack_flags;
-	int32_t padding;
-	uint64_t stack_size;
-	struct signal_context registers;
-	uint64_t mask;
-};
-
-struct signal_frame {
-	uint64_t restorer;
-	struct user_context context;
-	siginfo_t info;
-};
-
+#define SA_RESTORER 0x04000000
 /* ---- from outside ---- */
 
 static struct guest *the_guest; /* a handler has no other way to know */
@@ -259,7 +229,7 @@ static int put_xsave(struct guest *g, uint64_t address)
 
 	if (vcpu_get_xsave(&g->cpu, &xsave))
 		return -1;
-	memcpy((uint8_t *)&xsave + 464, software, sizeof(software));
+	memcpy((uint8_t *)&xsave + XSAVE_SOFTWARE_AT, software, sizeof(software));
 	if (mem_write(&g->mem, address, &xsave, XSAVE_SIZE) ||
 		mem_write(&g->mem, address + XSAVE_SIZE, &mark, sizeof(mark)))
 		return -1;

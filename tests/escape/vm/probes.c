@@ -559,6 +559,8 @@ static void shared_page_in_child(uint64_t unused)
 
 	(void)unused;
 	catch_faults();
+	close(1);
+	close(2);
 	for (unsigned word = 0; word < 60; word++)
 		for (size_t i = 0; i < COUNT(values); i++) {
 			set_shared(word, values[i]);
