@@ -113,10 +113,12 @@ static int64_t move_by_buffer(struct transfer *x)
 		return -EAGAIN;
 	if (x->is_read) {
 		n = read(x->fd, data, size);
-		if (n > 0)
-			pieces_copy_out(&x->p, data, (size_t)n);
+		if (n > 0 && pieces_copy_out(&x->p, data, (size_t)n) == 0)
+			return -EFAULT;
 	} else {
-		pieces_copy_in(&x->p, data, size);
+		size = pieces_copy_in(&x->p, data, size);
+		if (size == 0 && x->p.size)
+			return -EFAULT;
 		n = write(x->fd, data, size);
 	}
 	/* A signal for the program came: the scheduler will see it. */

@@ -485,9 +485,15 @@ static struct {
 	int host;
 } timers[TIMERS_MAX];
 
-static int host_timer(uint64_t id)
+/* A vfork child has none, but sees its parent's. */
+static int host_timer(const struct guest *g, uint64_t id)
 {
-	return id < TIMERS_MAX && timers[id].used ? timers[id].host : -1;
+	return id < TIMERS_MAX && timers[id].used && !g->in_vfork ? timers[id].host : -1;
+}
+
+void misc_forget_timers(void)
+{
+	memset(timers, 0, sizeof(timers));
 }
 
 CALL(timer_create)
@@ -497,7 +503,7 @@ CALL(timer_create)
 
 	while (id < TIMERS_MAX && timers[id].used)
 		id++;
-	if (id == TIMERS_MAX)
+	if (id == TIMERS_MAX || g->in_vfork)
 		return -EAGAIN;
 	if (a[1] && mem_read(&g->mem, &event, a[1], sizeof(event)))
 		return -EFAULT;
@@ -511,8 +517,12 @@ CALL(timer_create)
 	warm_spoil(g);
 	if (syscall(SYS_timer_create, (int)a[0], &event, &timers[id].host))
 		return -errno;
+	if (mem_write(&g->mem, a[2], &id, sizeof(id))) {
+		syscall(SYS_timer_delete, timers[id].host);
+		return -EFAULT;
+	}
 	timers[id].used = true;
-	return mem_write(&g->mem, a[2], &id, sizeof(id));
+	return 0;
 }
 
 CALL(timer_settime)
@@ -520,11 +530,11 @@ CALL(timer_settime)
 	struct itimerspec new;
 	struct itimerspec old;
 
-	if (host_timer(a[0]) < 0)
+	if (host_timer(g, a[0]) < 0)
 		return -EINVAL;
 	if (mem_read(&g->mem, &new, a[2], sizeof(new)))
 		return -EFAULT;
-	if (syscall(SYS_timer_settime, host_timer(a[0]), (int)a[1], &new, &old))
+	if (syscall(SYS_timer_settime, host_timer(g, a[0]), (int)a[1], &new, &old))
 		return -errno;
 	return put(g, a[3], &old, sizeof(old));
 }
@@ -533,21 +543,20 @@ CALL(timer_gettime)
 {
 	struct itimerspec now;
 
-	if (host_timer(a[0]) < 0 || syscall(SYS_timer_gettime, host_timer(a[0]), &now))
+	if (host_timer(g, a[0]) < 0 || syscall(SYS_timer_gettime, host_timer(g, a[0]), &now))
 		return -EINVAL;
 	return mem_write(&g->mem, a[1], &now, sizeof(now));
 }
 
 CALL(timer_getoverrun)
 {
-	(void)g;
-	return host_timer(a[0]) < 0 ? -EINVAL : syscall(SYS_timer_getoverrun, host_timer(a[0]));
+	return host_timer(g, a[0]) < 0 ? -EINVAL :
+					 syscall(SYS_timer_getoverrun, host_timer(g, a[0]));
 }
 
 CALL(timer_delete)
 {
-	(void)g;
-	if (host_timer(a[0]) < 0)
+	if (host_timer(g, a[0]) < 0)
 		return -EINVAL;
 	syscall(SYS_timer_delete, timers[a[0]].host);
 	timers[a[0]].used = false;

@@ -244,7 +244,7 @@ static int load_image(struct guest *g, const char *path, struct image *i, bool i
 		i->base = is_interpreter ?
 				  mem_place(&g->mem, 0, i->end, PROT_READ | PROT_EXEC, true) :
 				  PROGRAM_BASE + (uint64_t)(random & 0xffffff) * PAGE;
-	if (i->header.e_type == ET_DYN && !i->base)
+	if ((i->header.e_type == ET_DYN && !i->base) || i->base + i->end > ADDRESS_END - HEAP_AHEAD)
 		return -ENOMEM;
 	for (unsigned k = 0; k < i->header.e_phnum && result == 0; k++)
 		if (i->programs[k].p_type == PT_LOAD)

@@ -97,6 +97,9 @@ struct guest {
 
 	/* A vfork is going on: we are the child and use the parent's memory and machine. */
 	bool in_vfork;
+	/* The VMM is at work, and not its guest. A vfork child that is killed meanwhile leaves half
+	 * written books behind, which are its parent's too. */
+	volatile bool in_books;
 
 	uint64_t exits; /* statistics */
 	uint64_t unknown_calls;

@@ -6,6 +6,7 @@
 #include "vmm/dirty.h"
 #include "vmm/elf.h"
 #include "vmm/fds.h"
+#include "vmm/filter.h"
 #include "vmm/guest.h"
 #include "vmm/pids.h"
 #include "vmm/probe.h"
@@ -154,8 +155,15 @@ static void start(
 		fail("%s", e.text);
 }
 
-static _Noreturn void run(struct guest *g, bool is_warm)
+static _Noreturn void run(struct guest *g, const struct options *o)
 {
+	struct err e = { 0 };
+	bool is_warm = o->warm == WARM_SERVES;
+
+	/* From here on nothing is done but serving the guest. Who is told of the host by another VMM
+	 * has that one's filter. */
+	if (!o->is_known_host && filter_install(&e))
+		fail("%s", e.text);
 	signal_open(g);
 	tick_open();
 	if (!is_warm)
@@ -182,7 +190,7 @@ static _Noreturn void serve_from_snapshot(struct guest *g, const struct options 
 		fail("%s", e.text);
 	guest_thread(g)->waits = false;
 	guest_thread(g)->tries_again = true;
-	run(g, true);
+	run(g, o);
 }
 
 int main(int argc, char **argv)
@@ -212,5 +220,5 @@ int main(int argc, char **argv)
 	start(g, argv[at], (const char *const *)(uintptr_t)&argv[at + 1], environment);
 	if (options.warm)
 		warm_open(g, options.warm);
-	run(g, false);
+	run(g, &options);
 }

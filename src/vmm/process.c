@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/own.h"
+#include "vmm/call_misc.h"
 #include "vmm/elf.h"
 #include "vmm/fds.h"
 #include "vmm/pids.h"
@@ -46,6 +47,8 @@ static void begin_child(struct guest *g, const struct kvm_xsave *xsave)
 		_exit(125);
 	}
 	warm_leave(g);
+	misc_forget_timers();
+	g->in_vfork = false; /* its parent may be, but this memory is its own */
 	g->pid = getpid();
 	g->pending = 0;
 	guest_thread(g)->pending = 0;
@@ -148,11 +151,19 @@ static int64_t do_vfork(struct guest *g, const uint64_t a[6])
 	memcpy(actions, g->actions, sizeof(actions));
 	kept = fds_keep();
 	pid = do_clone(be_vforked, stack + VFORK_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, &v);
+	/* Killed while it was changing what is ours too: nothing here can be believed any more. */
+	if (pid > 0 && g->in_books)
+		kill(getpid(), SIGKILL);
+	g->in_books = true;
+	/* The child may have made this larger, elsewhere. */
+	saved.polls = t->polls;
+	saved.polls_room = t->polls_room;
 	*t = saved;
 	memcpy(g->actions, actions, sizeof(actions));
 	fds_restore(kept);
 	g->in_vfork = false;
 	g->pid = old_pid;
+	g->cpu.in_stub = false;
 	g->cpu.stands = STANDS_IN_KERNEL; /* wherever the child left it: all registers are set */
 	vcpu_set_xsave(&g->cpu, &xsave);
 	guest_shared(g)->out_fds = out_fds;
@@ -167,6 +178,11 @@ int64_t call_any_clone(struct guest *g, const uint64_t a[6])
 {
 	const uint64_t thread = CLONE_VM | CLONE_THREAD | CLONE_SIGHAND;
 
+	if (a[0] & CLONE_SETTLS && a[4] >= ADDRESS_END)
+		return -EPERM;
+	/* A thread of a child that has no memory of its own would be its parent's. */
+	if (a[0] & CLONE_THREAD && g->in_vfork)
+		return -EAGAIN;
 	if (a[0] & CLONE_THREAD)
 		return (a[0] & thread) == thread ? call_clone(g, a) : -EINVAL;
 	if (a[0] & (CLONE_NEWNS | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC |
@@ -234,7 +250,7 @@ static int words_read(struct guest *g, uint64_t address, struct words *w)
 		offsets[w->count] = w->text.len;
 		buf_add(&w->text, text, (size_t)len + 1);
 	}
-	w->at = xalloc((w->count + 1UL) * sizeof(*w->at));
+	w->at = xalloc((w->count + 2UL) * sizeof(*w->at));
 	for (uint32_t i = 0; i < w->count; i++)
 		w->at[i] = w->text.data + offsets[i];
 	return 0;
@@ -263,6 +279,7 @@ static int64_t exec_self(
 	auto_free const char **argv = NULL;
 	static char *const no_environment[] = { NULL };
 	sigset_t all;
+	int64_t result;
 
 	while (p->argv[argc])
 		argc++;
@@ -296,9 +313,12 @@ static int64_t exec_self(
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	guest_flush_output(g);
+	g->in_books = false;
 	execveat(VMM_SELF_FD, "", (char *const *)(uintptr_t)argv, no_environment, AT_EMPTY_PATH);
+	g->in_books = true;
+	result = -errno;
 	sigprocmask(SIG_SETMASK, signal_waiting_mask(), NULL);
-	return -errno;
+	return result;
 }
 
 static int64_t do_execve(struct guest *g, const char *path, const uint64_t *vectors)
@@ -308,6 +328,9 @@ static int64_t do_execve(struct guest *g, const char *path, const uint64_t *vect
 	static struct elf_program program;
 	int64_t result = words_read(g, vectors[0], &argv);
 
+	/* As Linux does since 5.18: everybody has a name. */
+	if (result == 0 && argv.count == 0)
+		argv.at[0] = "";
 	if (result == 0)
 		result = words_read(g, vectors[1], &env);
 	if (result == 0)
@@ -375,7 +398,7 @@ int64_t call_waitid(struct guest *g, const uint64_t a[6])
 	struct rusage usage;
 	siginfo_t info = { 0 };
 
-	if (a[0] == P_PIDFD && a[1] >= VMM_GUEST_FDS)
+	if ((int)a[0] == P_PIDFD && fds_get(a[1]) < 0)
 		return -EBADF;
 	if (syscall(SYS_waitid, (int)a[0],
 		    (id_t)(a[0] == P_PGID ? pids_host((int)a[1]) : (int)a[1]), &info,

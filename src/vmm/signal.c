@@ -9,14 +9,17 @@
 #include "base/own.h"
 #include "vmm/call_file.h"
 #include "vmm/pids.h"
+#include "vmm/signal_frame.h"
 #include "vmm/stub/layout.h"
 #include "vmm/thread.h"
 #include "vmm/tick.h"
+#include "vmm/try.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #define BIT(n)             (1ULL << ((n)-1))
@@ -24,40 +27,9 @@
 #define IGNORED_BY_DEFAULT (BIT(SIGCHLD) | BIT(SIGURG) | BIT(SIGWINCH) | BIT(SIGCONT))
 #define STOPS_BY_DEFAULT   (BIT(SIGSTOP) | BIT(SIGTSTP) | BIT(SIGTTIN) | BIT(SIGTTOU))
 
-enum { HANDLER_DEFAULT = 0, HANDLER_IGNORE = 1, RED_ZONE = 128, XSAVE_SIZE = 832 };
+enum { HANDLER_DEFAULT = 0, HANDLER_IGNORE = 1, RED_ZONE = 128 };
 
-#define SA_RESTORER   0x04000000
-#define XSTATE_MAGIC1 0x46505853U
-#define XSTATE_MAGIC2 0x46505845U
-
-/* ---- the kernel's frame ---- */
-
-struct signal_context {
-	uint64_t r8, r9, r10, r11, r12, r13, r14, r15;
-	uint64_t rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags;
-	uint16_t cs, gs, fs, ss;
-	uint64_t error, trap, old_mask, cr2;
-	uint64_t fpstate;
-	uint64_t reserved[8];
-};
-
-struct user_context {
-	uint64_t flags;
-	uint64_t link;
-	uint64_t stack_base;
-	int32_t stack_flags;
-	int32_t padding;
-	uint64_t stack_size;
-	struct signal_context registers;
-	uint64_t mask;
-};
-
-struct signal_frame {
-	uint64_t restorer;
-	struct user_context context;
-	siginfo_t info;
-};
-
+#define SA_RESTORER 0x04000000
 /* ---- from outside ---- */
 
 static struct guest *the_guest; /* a handler has no other way to know */
@@ -69,12 +41,24 @@ static bool is_fault(int number)
 	return number == SIGSEGV || number == SIGBUS || number == SIGILL || number == SIGFPE;
 }
 
+/* No guest should be able to do this. It happens again when we return, and ends us. */
+static void tell_own_fault(int number, void *context)
+{
+	const ucontext_t *c = context;
+	char text[80];
+	int len = snprintf(text, sizeof(text), "hotcell-vmm: a fault of its own, at %#llx\n",
+		(unsigned long long)c->uc_mcontext.gregs[REG_RIP]);
+
+	(void)!write(2, text, (size_t)len);
+	signal(number, SIG_DFL);
+}
+
 static void on_signal(int number, siginfo_t *info, void *context)
 {
-	(void)context;
 	/* One of ours, not sent by anybody: as if we had no handler. */
 	if (is_fault(number) && info->si_code > 0) {
-		signal(number, SIG_DFL);
+		if (!try_failed(context))
+			tell_own_fault(number, context);
 		return;
 	}
 	if (number == TICK_SIGNAL && info->si_code == SI_TIMER &&
@@ -183,6 +167,11 @@ void signal_fault(struct guest *g, int number, int code, uint64_t address)
 	t->pending |= BIT(number);
 }
 
+void signal_forget_noted(void)
+{
+	__atomic_store_n(&noted, 0, __ATOMIC_SEQ_CST);
+}
+
 void signal_forget_handlers(struct guest *g)
 {
 	for (int n = 1; n <= SIGNALS_MAX; n++)
@@ -244,7 +233,7 @@ static int put_xsave(struct guest *g, uint64_t address)
 
 	if (vcpu_get_xsave(&g->cpu, &xsave))
 		return -1;
-	memcpy((uint8_t *)&xsave + 464, software, sizeof(software));
+	memcpy((uint8_t *)&xsave + XSAVE_SOFTWARE_AT, software, sizeof(software));
 	if (mem_write(&g->mem, address, &xsave, XSAVE_SIZE) ||
 		mem_write(&g->mem, address + XSAVE_SIZE, &mark, sizeof(mark)))
 		return -1;
@@ -267,7 +256,8 @@ static int enter_handler(struct guest *g, int number)
 	stack = ((xsave - sizeof(frame)) & ~15ULL) - 8;
 	save_context(t, &frame.context, &frame.info);
 	frame.context.registers.fpstate = xsave;
-	if (!(action->flags & SA_RESTORER) || put_xsave(g, xsave) ||
+	if (!(action->flags & SA_RESTORER) || action->handler < LOW_END ||
+		action->handler >= ADDRESS_END || put_xsave(g, xsave) ||
 		mem_write(&g->mem, stack, &frame, sizeof(frame)))
 		return -1;
 	if (t->restores_blocked)

@@ -29,8 +29,8 @@ struct header {
 	uint64_t memory_size;
 	uint64_t heap_start;
 	uint32_t next_chunk;
-	uint32_t next_table;
-	uint32_t tables_end;
+	uint64_t next_table;
+	uint64_t tables_end;
 	uint32_t extra_tables[EXTRA_TABLES_MAX];
 	uint32_t extra_tables_count;
 	uint32_t areas_count;

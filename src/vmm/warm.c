@@ -4,6 +4,7 @@
 #include "vmm/call_file.h"
 #include "vmm/fds.h"
 #include "vmm/pids.h"
+#include "vmm/signal.h"
 #include "vmm/snapshot.h"
 #include "vmm/thread.h"
 #include "vmm/tick.h"
@@ -226,6 +227,7 @@ static void reset_process(void)
 		fds_forget(fd);
 	for (int i = ITIMER_REAL; i <= ITIMER_PROF; i++)
 		setitimer((__itimer_which_t)i, &none, NULL);
+	signal_forget_noted();
 	umask(022);
 	if (chdir("/workspace") && chdir("/"))
 		_exit(FAILED);
