@@ -240,7 +240,7 @@ static void wait_for_order(void)
 	ssize_t n;
 
 	do
-		n = recv(VMM_WARM_FD, &order, sizeof(order), 0);
+		n = read(VMM_WARM_FD, &order, sizeof(order));
 	while (n < 0 && errno == EINTR);
 	if (n != 1 || order != WARM_RESET)
 		_exit(0);
