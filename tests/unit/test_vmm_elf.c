@@ -3,17 +3,29 @@
 #include "base/own.h"
 #include "vmm/elf.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-static const char program_text[] = "\x7f"
-				   "ELF and more";
+static const char program_text[] = "a header of this machine's kind";
 
 static void write_program(struct scratch *s, const char *name, const char *text)
 {
-	write_file(s->fd, name, text);
+	if (text == program_text) {
+		const Elf64_Ehdr header = {
+			.e_ident = { 0x7f, 'E', 'L', 'F', ELFCLASS64 },
+			.e_type = ET_DYN,
+			.e_machine = EM_X86_64,
+		};
+		auto_close int fd = openat(s->fd, name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+		assert_int_equal(write(fd, &header, sizeof(header)), sizeof(header));
+	} else {
+		write_file(s->fd, name, text);
+	}
 	assert_int_equal(fchmodat(s->fd, name, 0755, 0), 0);
 }
 
