@@ -231,12 +231,14 @@ void thread_schedule(struct guest *g)
 	for (;;) {
 		signal_distribute(g);
 		wake_by_time_and_signals(g);
+		/* Who waits for a descriptor gets a look at it even if somebody can run without. */
+		if (next_runnable(g) >= 0)
+			wait_for_anything(g, true);
 		next = next_runnable(g);
-		if (next < 0)
-			warm_idle_if_waiting(g);
-		wait_for_anything(g, next >= 0);
 		if (next >= 0)
 			break;
+		warm_idle_if_waiting(g);
+		wait_for_anything(g, false);
 	}
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	switch_to(g, next);
