@@ -121,6 +121,9 @@ struct hotcell_request {
 	int trace;                 /* system calls, on stderr; in vm isolation only */
 	const char *output_dir;    /* generated files are copied here */
 	struct hotcell_cell *cell; /* run in this one, made before; default: one of its own */
+	int cell_ends;             /* that cell is not used again after this run */
+	const char *profile; /* what a warm machine has loaded; default: what suits the code */
+	int cold;            /* no warm machine, though there may be one */
 	/* What the program prints, as it comes; also what is cut from the result. `compiling` tells
 	 * a compiler's output from the program's. */
 	void (*on_output)(void *context, enum hotcell_stream stream, int compiling,
@@ -171,6 +174,7 @@ struct hotcell_result {
 	char reason_text[256]; /* for people; may be empty */
 	uint64_t duration_us;
 	const char *isolation; /* "container", "vm" or "process" */
+	int warm;              /* a warm machine served it */
 	char *language;        /* its id */
 	struct hotcell_compile compile;
 	struct hotcell_file *files; /* new or changed */

@@ -30,6 +30,7 @@ def run(namespace, preload):
     REQUESTS = 999
     PORTION = 8192  # more would come from mmap, and be given back to it: two calls
     SEED_SIZE = 32
+    WORKSPACE = "/workspace/"
     own = namespace["__file__"]
 
     for name in preload:
@@ -166,7 +167,7 @@ def run(namespace, preload):
         for variable in environment:
             name, _, value = variable.partition("=")
             os.environ[name] = value
-        sys.argv[:] = [path, *arguments]
+        sys.argv[:] = [path.removeprefix(WORKSPACE), *arguments]
         sys.path[0] = os.path.dirname(path)
         fresh_randomness(data[-SEED_SIZE:])
         become_main(path)

@@ -181,6 +181,27 @@ int cell_kill(struct hotcell_cell *cell)
 	return tell_warden(cell);
 }
 
+int cell_warm(struct hotcell_cell *cell, const struct profile *profile, int fd, struct err *e)
+{
+	struct msg_exec m = {
+		.open_files = cell->limits.at[LIMIT_OPEN_FILES],
+		.processes = cell->limits.at[LIMIT_PROCESSES],
+		.file_bytes = cell->limits.at[LIMIT_FILE_BYTES],
+		.stdin_kind = STDIN_NULL,
+		.warm = EXEC_WARM_START,
+		.argv_count = 1,
+		.words = { "hotcell-vmm", NULL, NULL },
+	};
+
+	if (cell->warm == profile)
+		return 0;
+	put_exec(&cell->engine->out, &m);
+	if (frame_send(cell->control_fd, &cell->engine->out, fd))
+		return err_sys(e, "start a warm machine");
+	cell->warm = profile;
+	return 0;
+}
+
 int cell_order(struct hotcell_cell *cell, enum order order)
 {
 	put_order(&cell->engine->out,
@@ -203,9 +224,14 @@ int cell_account(struct hotcell_cell *cell)
 
 int cell_send(struct hotcell_cell *cell)
 {
+	return cell_send_with(cell, -1);
+}
+
+int cell_send_with(struct hotcell_cell *cell, int fd)
+{
 	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT, .data.ptr = &cell->source };
 
-	if (frame_send(cell->control_fd, &cell->engine->out, -1) == 0)
+	if (frame_send(cell->control_fd, &cell->engine->out, fd) == 0)
 		return 0;
 	if (errno != EAGAIN && errno != ENOBUFS)
 		return -1;

@@ -3,6 +3,7 @@
 
 #include "base/own.h"
 #include "base/path.h"
+#include "engine/snapshot.h"
 #include "engine/version.h"
 
 #include <errno.h>
@@ -141,6 +142,8 @@ static void open_cache(struct hotcell *h, const struct hotcell_options *o)
 	auto_free char *dir = o->cache_dir ? xstrdup(o->cache_dir) : default_cache_dir();
 
 	h->cache = probe_cache_open(dir && *dir ? dir : NULL);
+	if (dir && *dir)
+		h->cache_dir = take_ptr(&dir);
 }
 
 static enum isolation_kind first_kind(const struct hotcell_options *o)
@@ -203,6 +206,8 @@ static void close_engine(struct hotcell *h, bool wait)
 		hotcell_cell_free(h->cells);
 	for (int kind = 0; kind <= ISOLATION_VM; kind++)
 		link_close(&h->links[kind], wait);
+	snapshot_close_all(h);
+	free(h->cache_dir);
 	if (h->cache)
 		probe_cache_close(h->cache);
 	if (h->registry)

@@ -47,10 +47,12 @@ struct hotcell_cell {
 	char *workspace;
 	struct limits limits; /* that it has now */
 	enum network_kind network;
-	char **needs;              /* that it shows, NULL-terminated */
-	struct hotcell_work *work; /* that runs in it now */
-	bool wants_room;           /* epoll watches for EPOLLOUT too */
-	struct err failure;        /* why it is gone, if it failed */
+	char **needs;               /* that it shows, NULL-terminated */
+	struct hotcell_work *work;  /* that runs in it now */
+	bool wants_room;            /* epoll watches for EPOLLOUT too */
+	const struct profile *warm; /* of the machine that waits in it; NULL: none does */
+	uint64_t cpu_used_us;       /* by earlier runs in it */
+	struct err failure;         /* why it is gone, if it failed */
 	struct usage last_usage;
 };
 
@@ -58,6 +60,8 @@ struct hotcell {
 	int epoll_fd;
 	struct registry *registry;
 	struct probe_cache *cache;
+	char *cache_dir; /* NULL = nothing is kept */
+	struct snapshot *snapshots;
 	char *warden_path;
 	char *vmm_path;
 	char *share_dir;
@@ -106,6 +110,9 @@ void cell_drain(struct hotcell_cell *cell);
 struct hotcell_cell *cell_find(struct hotcell *h, const struct link *link, uint32_t id);
 /* Sends h->out on the control socket: 0 sent, 1 no room now (on_room will be called), -1 gone. */
 int cell_send(struct hotcell_cell *cell);
+int cell_send_with(struct hotcell_cell *cell, int fd);
+/* Starts a warm machine in it, from the snapshot in `fd`, unless there is one already. */
+int cell_warm(struct hotcell_cell *cell, const struct profile *profile, int fd, struct err *e);
 int cell_order(struct hotcell_cell *cell, enum order order);
 int cell_limit(struct hotcell_cell *cell, const struct limits *limits);
 int cell_account(struct hotcell_cell *cell);
@@ -131,6 +138,9 @@ const struct strings *tool_command(
 /* A bare command in a fresh cell, for probing. Waits. */
 int run_command(struct hotcell *h, const struct tool *tool, enum isolation_kind kind, char **argv,
 	struct hotcell_result **ret, struct err *e);
+/* The driver of a language, up to where it waits: its state goes into `fd`. Waits. */
+int run_for_snapshot(struct hotcell *h, const struct tool *tool, const struct profile *profile,
+	int fd, struct hotcell_result **ret, struct err *e);
 void run_on_made(struct hotcell_work *work);
 void run_on_frame(struct hotcell_work *work, uint8_t type, struct frame_in *in);
 void run_on_room(struct hotcell_work *work);

@@ -7,9 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CELL_DRIVERS_DIR "/opt/hotcell/drivers"
-
-static size_t code_length(const struct hotcell_request *q)
+size_t request_code_length(const struct hotcell_request *q)
 {
 	return q->code_len ? q->code_len : strlen(q->code);
 }
@@ -45,7 +43,7 @@ const struct language *request_language(
 		return registry_find(h->registry, q->language, e);
 	if (q->code)
 		found = registry_guess(
-			h->registry, q->entry ? q->entry : "", q->code, code_length(q));
+			h->registry, q->entry ? q->entry : "", q->code, request_code_length(q));
 	for (size_t i = 0; !found && !q->code && i < q->inputs_count; i++) {
 		const char *path = input_path(&q->inputs[i]);
 		char start[256];
@@ -178,7 +176,7 @@ int request_stage(const struct hotcell_request *q, const struct tool *tool, stru
 		if (staging_has(ret, entry))
 			return err_set(e, ERR_INPUT,
 				"File path '%s' is reserved for the execution entrypoint.", entry);
-		if (staging_add_data(ret, entry, q->code, code_length(q), e))
+		if (staging_add_data(ret, entry, q->code, request_code_length(q), e))
 			return -1;
 	} else if (!entry) {
 		if (ret->count != 1 || ret->items[0].kind != FILE_REGULAR)
@@ -362,6 +360,72 @@ static void expand(
 		*ret_argv = command_expand(choose_command(work, compile), &x);
 }
 
+/* ---- for a driver that waits: see drivers/python/warm.py ---- */
+
+static void add_field(struct buf *b, const char *text)
+{
+	buf_add(b, text, strlen(text) + 1);
+}
+
+static void add_list(struct buf *b, const char *const *list)
+{
+	char count[16];
+	unsigned n = 0;
+
+	while (list && list[n])
+		n++;
+	snprintf(count, sizeof(count), "%u", n);
+	add_field(b, count);
+	for (unsigned i = 0; i < n; i++)
+		add_field(b, list[i]);
+}
+
+static int fill_warm(
+	const struct hotcell_work *work, struct msg_exec *m, struct buf *b, struct err *e)
+{
+	const struct hotcell_request *q = &work->request;
+	auto_free char *path = path_join(work->cell->workspace, work->entry);
+
+	add_field(b, q->last_line ? "l" : "");
+	add_field(b, path);
+	add_list(b, q->args);
+	for (const char *const *at = q->env; at && *at; at++)
+		if (name_length(*at) == 0 || (*at)[name_length(*at)] != '=')
+			return err_set(e, ERR_INPUT, "environment '%s': want NAME=value", *at);
+	add_list(b, q->env);
+	/* The text itself, where it fits: the driver need not read the file then. */
+	if (q->code && b->len + request_code_length(q) <= FRAME_DATA_MAX)
+		buf_add(b, q->code, request_code_length(q));
+	m->request = (const uint8_t *)b->data;
+	m->request_len = b->len;
+	m->warm = work->owns_cell || q->cell_ends ? EXEC_WARM_RUN_LAST : EXEC_WARM_RUN;
+	m->argv_count = 1;
+	m->words[0] = work->tool.program;
+	m->words[1] = m->words[2] = NULL;
+	return 0;
+}
+
+static int send_exec(struct hotcell_work *work, const struct msg_exec *m, struct err *e)
+{
+	put_exec(&work->engine->out, m);
+	if (work->engine->out.overflow)
+		return err_set(e, ERR_LIMIT, "arguments and environment together are over %d bytes",
+			FRAME_MAX);
+	return 0;
+}
+
+static int exec_warm(struct hotcell_work *work, struct err *e)
+{
+	static struct msg_exec m;
+	auto_buf struct buf request = { 0 };
+
+	m = (struct msg_exec){ 0 };
+	fill_limits(work, false, &m);
+	if (fill_warm(work, &m, &request, e))
+		return -1;
+	return send_exec(work, &m, e);
+}
+
 int request_exec(struct hotcell_work *work, bool compile, struct err *e)
 {
 	static struct msg_exec m;
@@ -369,17 +433,19 @@ int request_exec(struct hotcell_work *work, bool compile, struct err *e)
 	char **argv = work->raw_argv;
 	int failed;
 
+	if (work->profile && !work->raw_argv)
+		return exec_warm(work, e);
 	m = (struct msg_exec){ 0 };
 	find_places(work, &places);
 	expand(work, compile, &places, &argv);
 	fill_limits(work, compile, &m);
 	failed = fill_argv(&m, argv, e) || fill_env(work, &m, &places, e) ? -1 : 0;
-	if (!failed) {
-		put_exec(&work->engine->out, &m);
-		if (work->engine->out.overflow)
-			failed = err_set(e, ERR_LIMIT,
-				"arguments and environment together are over %d bytes", FRAME_MAX);
+	if (work->raw_argv && work->snapshot_fd >= 0) {
+		m.warm = EXEC_SNAPSHOT;
+		m.file_bytes = 0;
 	}
+	if (!failed)
+		failed = send_exec(work, &m, e);
 	free_places(&places);
 	if (argv != work->raw_argv)
 		strings_free(argv);

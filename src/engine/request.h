@@ -22,4 +22,9 @@ bool request_compiles(const struct hotcell_work *work);
 /* The limits of the compile step. */
 void request_compile_limits(const struct hotcell_work *work, struct limits *ret);
 
+/* Where drivers are in a cell that has a root of its own. */
+#define CELL_DRIVERS_DIR "/opt/hotcell/drivers"
+
+size_t request_code_length(const struct hotcell_request *q);
+
 #endif

@@ -168,6 +168,7 @@ void result_complete(struct hotcell_work *work)
 		r->exit_code = -1;
 	r->duration_us = work->exited.wall_us;
 	/* What a watch saw last may be less than what the kernel told of those that ended. */
+	r->warm = work->exited.warm;
 	r->usage.cpu_us = work->exited.cpu_us;
 	if (u->cpu_us > work->cpu_before_us + r->usage.cpu_us)
 		r->usage.cpu_us = u->cpu_us - work->cpu_before_us;

@@ -1,4 +1,5 @@
 #include "engine/request.h"
+#include "engine/snapshot.h"
 
 #include "base/own.h"
 
@@ -130,7 +131,7 @@ static void begin_exec(struct hotcell_work *work, bool compile)
 		return;
 	}
 	/* A full socket can only be full of what was staged: try again when there is room. */
-	if (cell_send(work->cell) != 0)
+	if (cell_send_with(work->cell, work->raw_argv ? work->snapshot_fd : -1) != 0)
 		return;
 	work_goto(work, compile ? WORK_COMPILING : WORK_RUNNING);
 	set_timer(work, work->step_limits.at[LIMIT_WALL_MS] + BACKSTOP_MS);
@@ -173,6 +174,18 @@ static void settle(struct hotcell_work *work, bool compiled)
 	set_timer(work, BACKSTOP_MS);
 	/* After a compiler, and after a probe, there is nothing of interest to list. */
 	work->have_list = compiled || work->raw_argv;
+	work->cell->cpu_used_us += work->exited.cpu_us;
+	/* A warm machine counts for itself; the cell's own count is of all its runs. */
+	if (work->exited.warm) {
+		work->usage = (struct usage){
+			.cpu_us = work->exited.cpu_us,
+			.peak_memory_bytes = work->exited.max_rss_bytes,
+			.peak_processes = 1,
+		};
+		work->have_usage = true;
+		return;
+	}
+	work->cell->warm = NULL;
 	if (cell_account(work->cell))
 		work->have_usage = true;
 }
@@ -454,7 +467,7 @@ static struct hotcell_work *work_new(struct hotcell *h, const struct hotcell_req
 	work->engine = h;
 	work->request = *request;
 	work->max_output = request->max_output ? request->max_output : MAX_OUTPUT_DEFAULT;
-	work->stage_fd = work->get_fd = work->out_dir_fd = -1;
+	work->stage_fd = work->get_fd = work->out_dir_fd = work->snapshot_fd = -1;
 	work->timer.on_event = on_timer;
 	work->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, work->timer_fd, &event);
@@ -494,8 +507,36 @@ static int begin(struct hotcell_work *work, const struct cell_wish *wish, struct
 	work->compiles_apart = wish->kind == ISOLATION_VM && request_compiles(work);
 	if (work->compiles_apart ? take_compilers_cell(work, e) : take_cell(work, wish, e))
 		return -1;
+	if (work->profile && cell_warm(work->cell, work->profile, work->snapshot_fd, e))
+		return -1;
 	result_begin(work);
 	enter_cell(work);
+	return 0;
+}
+
+/* Whether a warm machine is to serve it, and of which profile. One that cannot be made is no reason
+ * to fail: the program starts cold then. */
+static int choose_warmth(struct hotcell *h, const struct hotcell_request *q,
+	const struct tool *tool, enum isolation_kind kind, const struct profile **ret, int *ret_fd,
+	struct err *e)
+{
+	struct err ignored = { 0 };
+
+	*ret = NULL;
+	*ret_fd = -1;
+	if (q->profile && kind != ISOLATION_VM)
+		return err_set(e, ERR_INPUT,
+			"profiles are for vm isolation, and this is %s isolation",
+			isolation_name(kind));
+	if (kind != ISOLATION_VM || q->trace || q->cold || !snapshot_is_possible(h, tool))
+		return 0;
+	*ret = snapshot_profile(
+		tool->language, q->profile, q->code, q->code ? request_code_length(q) : 0, e);
+	if (!*ret)
+		return -1;
+	*ret_fd = snapshot_get(h, tool, *ret, &ignored);
+	if (*ret_fd < 0)
+		*ret = NULL;
 	return 0;
 }
 
@@ -510,7 +551,9 @@ int hotcell_start(struct hotcell *h, const struct hotcell_request *request,
 	if (!language || request_isolation(h, request, language, &wish.kind, &e) ||
 		tool_find(h, language, false, wish.kind, &work->tool, &e) ||
 		request_wish(request, &work->tool, &wish, &e) ||
-		request_stage(request, &work->tool, &work->staging, &work->entry, &e))
+		request_stage(request, &work->tool, &work->staging, &work->entry, &e) ||
+		choose_warmth(
+			h, request, &work->tool, wish.kind, &work->profile, &work->snapshot_fd, &e))
 		goto failed;
 	if (request->last_line &&
 		!tool_command(&work->tool.candidate->last_line, &language->last_line)->count) {
@@ -589,9 +632,13 @@ int hotcell_cell_make(struct hotcell *h, const struct hotcell_request *request,
 	const struct language *language = request_language(h, request, &e);
 	struct cell_wish wish;
 	struct tool tool = { 0 };
+	const struct profile *profile;
+	int fd;
 	int failed = !language || request_isolation(h, request, language, &wish.kind, &e) ||
 		     tool_find(h, language, false, wish.kind, &tool, &e) ||
-		     request_wish(request, &tool, &wish, &e) || cell_make(h, &wish, ret, &e);
+		     request_wish(request, &tool, &wish, &e) ||
+		     choose_warmth(h, request, &tool, wish.kind, &profile, &fd, &e) ||
+		     cell_make(h, &wish, ret, &e) || (profile && cell_warm(*ret, profile, fd, &e));
 
 	tool_free(&tool);
 	if (failed)
@@ -629,4 +676,37 @@ int run_command(struct hotcell *h, const struct tool *tool, enum isolation_kind 
 	if (wait_for(work, ret, &error))
 		return err_set(e, (enum err_kind)error.kind, "%s", error.text);
 	return 0;
+}
+
+int run_for_snapshot(struct hotcell *h, const struct tool *tool, const struct profile *profile,
+	int fd, struct hotcell_result **ret, struct err *e)
+{
+	struct hotcell_request request = { .limits = { .wall_ms = 120000, .cpu_ms = 120000 } };
+	struct hotcell_work *work = work_new(h, &request);
+	struct hotcell_error error;
+	struct cell_wish wish = { .kind = ISOLATION_VM };
+	auto_free const char **modules = xalloc((profile->modules.count + 1) * sizeof(*modules));
+	struct expansion x = {
+		.program = tool->program,
+		.drivers = CELL_DRIVERS_DIR,
+		.args = modules,
+	};
+	char **argv;
+	int failed;
+
+	for (unsigned i = 0; i < profile->modules.count; i++)
+		modules[i] = profile->modules.at[i];
+	argv = command_expand(&tool->language->warm, &x);
+	work->tool.language = tool->language;
+	work->tool.candidate = tool->candidate;
+	work->raw_argv = argv;
+	work->snapshot_fd = fd;
+	if (request_wish(&request, tool, &wish, e) || begin(work, &wish, e)) {
+		work_free(work);
+		strings_free(argv);
+		return -1;
+	}
+	failed = wait_for(work, ret, &error);
+	strings_free(argv);
+	return failed ? err_set(e, (enum err_kind)error.kind, "%s", error.text) : 0;
 }

@@ -38,10 +38,12 @@ struct hotcell_work {
 	struct hotcell_cell *cell;
 	bool owns_cell;
 	enum work_step step;
-	struct cell_wish wish; /* the program's cell */
-	bool compiles_apart;   /* in a cell of its own */
-	bool compiled;         /* that cell is behind us */
-	char **raw_argv;       /* run exactly this: for probing */
+	struct cell_wish wish;         /* the program's cell */
+	bool compiles_apart;           /* in a cell of its own */
+	bool compiled;                 /* that cell is behind us */
+	char **raw_argv;               /* run exactly this: for probing */
+	const struct profile *profile; /* of the warm machine that is to serve it; NULL: none */
+	int snapshot_fd;               /* of that; or to be filled, if it runs to make one; -1 */
 	char *entry;
 
 	struct limits limits;

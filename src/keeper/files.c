@@ -5,6 +5,7 @@
 #include "base/path.h"
 #include "workspace/walk.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -30,6 +31,56 @@ void files_close(struct files *f)
 	free(f->put_path);
 	baseline_clear(&f->baseline);
 	*f = (struct files){ .put_fd = -1, .workspace_fd = -1 };
+}
+
+enum { CLEAR_DEPTH_MAX = 32, CLEAR_ENTRIES_MAX = 20000 };
+
+static int clear_dir(int dir_fd, unsigned depth, unsigned *left)
+{
+	int own = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = own < 0 ? NULL : fdopendir(own);
+	struct dirent *entry;
+	int failed = dir ? 0 : -1;
+
+	while (!failed && (entry = readdir(dir))) {
+		auto_close int below = -1;
+
+		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+			continue;
+		if ((*left)-- == 0 || depth == CLEAR_DEPTH_MAX)
+			failed = -1;
+		else if (unlinkat(dir_fd, entry->d_name, 0) == 0)
+			continue;
+		/* Without write permission nothing in it can be removed; it is ours to give. */
+		(void)!fchmodat(dir_fd, entry->d_name, 0700, 0);
+		below = openat(
+			dir_fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (failed || below < 0 || clear_dir(below, depth + 1, left) ||
+			unlinkat(dir_fd, entry->d_name, AT_REMOVEDIR))
+			failed = -1;
+	}
+	if (dir)
+		closedir(dir);
+	else
+		own_close(&own);
+	return failed;
+}
+
+int files_clear(struct files *f, const char *tmp, struct err *e)
+{
+	auto_close int tmp_fd = open(tmp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	unsigned left = CLEAR_ENTRIES_MAX;
+
+	own_close(&f->put_fd);
+	f->put_fd = -1;
+	free(f->put_path);
+	f->put_path = NULL;
+	baseline_clear(&f->baseline);
+	fchmod(f->workspace_fd, 0755);
+	if (tmp_fd < 0 || fchmod(tmp_fd, 01777) || clear_dir(f->workspace_fd, 0, &left) ||
+		clear_dir(tmp_fd, 0, &left))
+		return err_set(e, ERR_SYSTEM, "the cell's files could not be removed");
+	return 0;
 }
 
 /* Files are given an older time than now: clocks of file systems are coarse, and a program that

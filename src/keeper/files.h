@@ -23,6 +23,10 @@ int files_put(struct files *f, const struct msg_put *m, struct err *e);
 /* The last piece has been put: what is there now is the baseline. */
 int files_put_end(struct files *f, struct err *e);
 
+/* Removes all that is in the workspace and in `tmp`, and forgets what was staged. -1 if there is too
+ * much or it lies too deep. */
+int files_clear(struct files *f, const char *tmp, struct err *e);
+
 /* Each frame goes to `send`, which returns non-zero to stop. */
 typedef int (*files_send)(void *context, const struct frame_out *frame);
 int files_list(struct files *f, files_send send, void *context);

@@ -22,6 +22,7 @@
 #include "base/own.h"
 #include "keeper/files.h"
 #include "keeper/program.h"
+#include "keeper/warm.h"
 #include "wire/vmm_start.h"
 #include "workspace/walk.h"
 
@@ -41,6 +42,8 @@ struct keeper {
 	const struct keeper_options *options;
 	struct files files;
 	struct program program;
+	struct warm warm;
+	bool in_warm; /* the run is a warm machine's */
 	enum state state;
 	int signal_fd;
 	bool hung_up; /* the engine or the warden is gone: leave */
@@ -53,6 +56,11 @@ struct keeper {
 	uint64_t file_max;
 	bool list_when_done;
 	uint64_t output_seen[2];
+
+	/* Of a warm machine that had to end after its run. */
+	int told_status;
+	bool is_told;
+	bool exited_warm;
 
 	struct err put_error; /* kind is ERR_NONE while staging goes well */
 
@@ -184,6 +192,7 @@ static void send_exited(struct keeper *k, const char *text)
 		.max_rss_bytes = k->program.max_rss_bytes,
 		.processes = k->program.processes,
 		.disk_full = hit_disk_limit(k),
+		.warm = k->exited_warm,
 		.text = text,
 	};
 
@@ -243,9 +252,23 @@ static void feed_stdin(struct keeper *k)
 		close(take_fd(&k->program.stdin_fd));
 }
 
-static void on_exec(struct keeper *k, struct msg_exec *m)
+static int start_run(struct keeper *k, const struct msg_exec *m, int fd, struct err *e)
+{
+	k->in_warm = m->warm == EXEC_WARM_RUN || m->warm == EXEC_WARM_RUN_LAST;
+	return k->in_warm ? warm_run(&k->warm, &k->program, m, e) :
+			    program_start(&k->program, m, k->options, fd, e);
+}
+
+static void on_exec(struct keeper *k, struct msg_exec *m, int fd)
 {
 	struct err e = { 0 };
+
+	/* Not answered: if it fails, so will the first run, and say why. */
+	if (m->warm == EXEC_WARM_START) {
+		warm_close(&k->warm);
+		warm_start(&k->warm, m, k->options, fd, &k->put_error);
+		return;
+	}
 
 	k->ended_by = ENDED_BY_ITSELF;
 	k->started_us = clock_now_us();
@@ -254,6 +277,7 @@ static void on_exec(struct keeper *k, struct msg_exec *m)
 	k->file_max = m->file_bytes;
 	k->list_when_done = m->list_when_done;
 	k->output_seen[0] = k->output_seen[1] = 0;
+	k->is_told = k->exited_warm = false;
 	k->stdin_at = k->stdin_len = 0;
 	k->stdin_ends = false;
 	/* Counted by user: if the user is not the cell's own, others would be counted too. */
@@ -262,7 +286,7 @@ static void on_exec(struct keeper *k, struct msg_exec *m)
 	if (k->put_error.kind != ERR_NONE)
 		e = k->put_error;
 	else if (files_put_end(&k->files, &e) == 0)
-		program_start(&k->program, m, k->options, &e);
+		start_run(k, m, fd, &e);
 	if (e.kind == ERR_NONE) {
 		k->state = RUNNING;
 		return;
@@ -298,9 +322,10 @@ static void on_put(struct keeper *k, struct frame_in *in)
 		files_put(&k->files, &m, &k->put_error);
 }
 
-static void on_frame(struct keeper *k, uint8_t type, struct frame_in *in)
+static void on_frame(struct keeper *k, uint8_t type, struct frame_in *in, int fd)
 {
 	static struct msg_exec exec;
+	auto_close int given = fd;
 	struct msg_get get;
 
 	switch (type) {
@@ -310,7 +335,7 @@ static void on_frame(struct keeper *k, uint8_t type, struct frame_in *in)
 	case CELL_EXEC:
 		if (k->state != IDLE || !get_exec(in, &exec))
 			break;
-		on_exec(k, &exec);
+		on_exec(k, &exec, take_fd(&given));
 		return;
 	case CELL_STDIN:
 		on_stdin(k, in);
@@ -341,10 +366,11 @@ static void on_control(struct keeper *k)
 {
 	struct frame_in in;
 	uint8_t type;
-	int got = frame_recv(k->options->control_fd, in_buffer, MSG_DONTWAIT, &type, &in, NULL);
+	int fd = -1;
+	int got = frame_recv(k->options->control_fd, in_buffer, MSG_DONTWAIT, &type, &in, &fd);
 
 	if (got == 1)
-		on_frame(k, type, &in);
+		on_frame(k, type, &in, fd);
 	else if (got == 0 || (errno != EAGAIN && errno != EINTR))
 		k->hung_up = true;
 }
@@ -380,6 +406,77 @@ static void drain(struct keeper *k)
 	}
 }
 
+/* Where compilers leave their programs: out of sight of the workspace. */
+static void make_build_dir(const char *tmp)
+{
+	auto_free char *path = xasprintf("%s/.hotcell", tmp);
+
+	mkdir(path, 0755);
+}
+
+/* Reads what there is: the machine lives on, so the pipes have no end. */
+static void drain_warm(struct keeper *k)
+{
+	for (int which = 0; which < 2; which++) {
+		uint64_t before;
+
+		do {
+			before = k->output_seen[which];
+			if (k->program.out_fd[which] >= 0)
+				on_output(k, which);
+		} while (k->output_seen[which] > before && !k->hung_up);
+	}
+}
+
+/* A warm machine's workspace and its like are emptied for the next run; if that cannot be done, the
+ * cell has seen its last. */
+static void clear_for_next(struct keeper *k)
+{
+	struct err e = { 0 };
+
+	if (files_clear(&k->files, k->options->tmp, &e))
+		k->hung_up = true;
+	make_build_dir(k->options->tmp);
+}
+
+static void finish_warm(struct keeper *k, const struct warm_answer *answer)
+{
+	k->program.wait_status = (int)((answer->status & 0xff) << 8);
+	k->program.cpu_us = answer->cpu_us;
+	drain_warm(k);
+	if (k->state != RUNNING)
+		return; /* it printed too much, and is being ended */
+	k->exited_warm = true;
+	send_exited(k, "");
+	program_close(&k->program);
+	k->state = IDLE;
+	if (k->list_when_done)
+		files_list(&k->files, send_frame, k);
+	clear_for_next(k);
+}
+
+static void on_warm(struct keeper *k)
+{
+	struct warm_answer answer;
+	int got = warm_receive(&k->warm, &answer);
+
+	if (got < 0) {
+		/* Its end is told by its wait status. */
+		warm_close(&k->warm);
+		return;
+	}
+	if (got == 0 || answer.kind == WARM_READY || k->state != RUNNING || !k->in_warm)
+		return;
+	if (answer.kind == WARM_DONE) {
+		finish_warm(k, &answer);
+		return;
+	}
+	/* Whatever the run has started goes with its machine. */
+	k->told_status = (int)((answer.status & 0xff) << 8);
+	k->is_told = true;
+	end_program(k, ENDED_BY_ITSELF);
+}
+
 static void finish_if_over(struct keeper *k)
 {
 	if (k->state != ENDING)
@@ -391,12 +488,16 @@ static void finish_if_over(struct keeper *k)
 		return;
 	}
 	drain(k);
+	if (k->is_told)
+		k->program.wait_status = k->told_status;
 	send_exited(k, "");
 	program_close(&k->program);
 	k->state = IDLE;
 	/* Unasked: it would be asked for next. */
 	if (k->list_when_done)
 		files_list(&k->files, send_frame, k);
+	if (k->in_warm)
+		clear_for_next(k);
 }
 
 static void step(struct keeper *k)
@@ -409,6 +510,7 @@ static void step(struct keeper *k)
 		{ .fd = k->program.out_fd[0], .events = POLLIN },
 		{ .fd = k->program.out_fd[1], .events = POLLIN },
 		{ .fd = waits_for_room ? k->program.stdin_fd : -1, .events = POLLOUT },
+		{ .fd = k->warm.socket_fd, .events = POLLIN },
 	};
 
 	if (poll(fds, COUNT(fds), patience_ms(k)) < 0 && errno != EINTR)
@@ -421,6 +523,8 @@ static void step(struct keeper *k)
 		on_output(k, 1);
 	if (fds[5].revents)
 		feed_stdin(k);
+	if (fds[6].revents)
+		on_warm(k);
 	if (fds[1].revents)
 		on_control(k);
 	if (fds[2].revents)
@@ -440,14 +544,6 @@ static void kill_what_is_left(struct keeper *k)
 	}
 }
 
-/* Where compilers leave their programs: out of sight of the workspace. */
-static void make_build_dir(const char *tmp)
-{
-	auto_free char *path = xasprintf("%s/.hotcell", tmp);
-
-	mkdir(path, 0755);
-}
-
 static int begin(struct keeper *k, const struct keeper_options *options, struct err *e)
 {
 	sigset_t child;
@@ -455,6 +551,7 @@ static int begin(struct keeper *k, const struct keeper_options *options, struct 
 	/* Field by field: it is zero already, and assigning all of it would touch its buffers. */
 	k->options = options;
 	k->program = (struct program){ .stdin_fd = -1, .out_fd = { -1, -1 } };
+	k->warm.socket_fd = -1;
 	signal(SIGPIPE, SIG_IGN);
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);

@@ -99,65 +99,116 @@ static void default_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+struct start {
+	const struct pipes *pipes;
+	const struct msg_exec *exec;
+	const struct keeper_options *options;
+	int warm_fd;
+	int snapshot_fd;
+};
+
 /* Runs in the child, which shares our memory until it is another program (vfork): it must touch
  * nothing but its own descriptors, limits and signals. */
-static int become(
-	const struct pipes *p, const struct msg_exec *exec, const struct keeper_options *options)
+static int become(const struct start *s)
 {
+	const struct pipes *p = s->pipes;
+
 	setsid();
 	/* If the keeper is killed, so is what it started; in a pid namespace the kernel sees to
 	 * that anyway. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (dup2(p->in[0], 0) < 0 || dup2(p->out[1], 1) < 0 || dup2(p->err[1], 2) < 0)
 		return errno;
-	if (chdir(options->workspace))
+	if (chdir(s->options->workspace))
 		return errno;
-	set_limits(exec, options->runs_vmm);
+	set_limits(s->exec, s->options->runs_vmm);
 	default_signals();
-	if (options->runs_vmm)
-		return vmm_become();
-	execve(exec_argv(exec)[0], (char *const *)(uintptr_t)exec_argv(exec),
-		(char *const *)(uintptr_t)exec_env(exec));
+	if (s->options->runs_vmm)
+		return vmm_become(s->warm_fd, s->snapshot_fd);
+	execve(exec_argv(s->exec)[0], (char *const *)(uintptr_t)exec_argv(s->exec),
+		(char *const *)(uintptr_t)exec_env(s->exec));
 	return errno;
 }
 
-int program_start(struct program *p, const struct msg_exec *exec,
-	const struct keeper_options *options, struct err *e)
+static pid_t start(const struct start *s, struct err *e)
 {
 	volatile int child_errno = 0;
-	struct pipes pipes;
-	pid_t pid;
+	pid_t pid = vfork();
 
-	if (pipes_open(&pipes, exec->stdin_kind == STDIN_STREAM, options->runs_vmm, e)) {
-		pipes_close(&pipes);
-		return -1;
-	}
-	if (options->runs_vmm)
-		vmm_write_command(exec);
-	pid = vfork();
 	if (pid == 0) {
-		child_errno = become(&pipes, exec, options); // NOLINT(clang-analyzer-unix.Vfork)
+		child_errno = become(s); // NOLINT(clang-analyzer-unix.Vfork)
 		_exit(127);
 	}
-	if (pid < 0 || child_errno) {
-		int saved = pid < 0 ? errno : child_errno;
-
-		if (pid > 0)
-			waitpid(pid, NULL, 0);
-		pipes_close(&pipes);
-		errno = saved;
-		return err_sys(e, "start '%s'", exec_argv(exec)[0]);
+	if (pid > 0 && !child_errno)
+		return pid;
+	if (pid > 0) {
+		waitpid(pid, NULL, 0);
+		errno = child_errno;
 	}
+	err_sys(e, "start '%s'", exec_argv(s->exec)[0]);
+	return -1;
+}
+
+/* Our ends, ready for the loop; the others stay with the caller. */
+static void keep_ends(struct program *p, struct pipes *pipes)
+{
 	*p = (struct program){
-		.pid = pid,
-		.stdin_fd = take_fd(&pipes.in[1]),
-		.out_fd = { take_fd(&pipes.out[0]), take_fd(&pipes.err[0]) },
+		.stdin_fd = take_fd(&pipes->in[1]),
+		.out_fd = { take_fd(&pipes->out[0]), take_fd(&pipes->err[0]) },
 	};
-	pipes_close(&pipes);
 	fcntl(p->out_fd[0], F_SETFL, O_NONBLOCK);
 	fcntl(p->out_fd[1], F_SETFL, O_NONBLOCK);
 	if (p->stdin_fd >= 0)
 		fcntl(p->stdin_fd, F_SETFL, O_NONBLOCK);
+}
+
+int program_start(struct program *p, const struct msg_exec *exec,
+	const struct keeper_options *options, int snapshot_fd, struct err *e)
+{
+	struct pipes pipes;
+	struct start s = { &pipes, exec, options, -1, snapshot_fd };
+	pid_t pid = -1;
+
+	if (options->runs_vmm)
+		vmm_write_command(exec);
+	if (pipes_open(&pipes, exec->stdin_kind == STDIN_STREAM, options->runs_vmm, e) == 0)
+		pid = start(&s, e);
+	if (pid > 0) {
+		keep_ends(p, &pipes);
+		p->pid = pid;
+	}
+	pipes_close(&pipes);
+	return pid > 0 ? 0 : -1;
+}
+
+int program_start_warm(struct program *p, const struct msg_exec *exec,
+	const struct keeper_options *options, int warm_fd, int snapshot_fd, struct err *e)
+{
+	struct pipes pipes;
+	struct start s = { &pipes, exec, options, warm_fd, snapshot_fd };
+	pid_t pid = -1;
+
+	vmm_write_warm_command();
+	if (pipes_open(&pipes, false, true, e) == 0)
+		pid = start(&s, e);
+	/* What it says before its first run, nobody would hear. */
+	pipes_close(&pipes);
+	*p = (struct program){ .pid = pid, .stdin_fd = -1, .out_fd = { -1, -1 } };
+	return pid > 0 ? 0 : -1;
+}
+
+int program_open_pipes(struct program *p, bool with_stdin, int ret_streams[3], struct err *e)
+{
+	struct pipes pipes;
+
+	if (pipes_open(&pipes, with_stdin, true, e)) {
+		pipes_close(&pipes);
+		return -1;
+	}
+	keep_ends(p, &pipes);
+	ret_streams[0] = pipes.in[0];
+	ret_streams[1] = pipes.out[1];
+	ret_streams[2] = pipes.err[1];
 	return 0;
 }
 

@@ -22,8 +22,14 @@ struct program {
 	uint64_t processes;
 };
 
+/* `snapshot_fd`: what an EXEC_SNAPSHOT is to fill, else -1. */
 int program_start(struct program *p, const struct msg_exec *exec,
-	const struct keeper_options *options, struct err *e);
+	const struct keeper_options *options, int snapshot_fd, struct err *e);
+/* A VMM that waits for runs: it has no pipes of its own. */
+int program_start_warm(struct program *p, const struct msg_exec *exec,
+	const struct keeper_options *options, int warm_fd, int snapshot_fd, struct err *e);
+/* New pipes for a run; `ret_streams` are the other ends of all three. */
+int program_open_pipes(struct program *p, bool with_stdin, int ret_streams[3], struct err *e);
 
 /* Collects every child that has ended. */
 void program_reap(struct program *p);

@@ -32,24 +32,36 @@ const char *const *vmm_write_command(const struct msg_exec *exec)
 		words[at++] = memory;
 	if (exec->trace)
 		words[at++] = "--trace";
+	if (exec->warm == EXEC_SNAPSHOT)
+		words[at++] = "--make-snapshot";
 	words[at++] = env_count;
 	for (uint32_t i = 0; i < exec->env_count; i++)
 		words[at++] = exec_env(exec)[i];
+	words[at++] = exec_argv(exec)[0];
 	for (uint32_t i = 0; i < exec->argv_count; i++)
 		words[at++] = exec_argv(exec)[i];
 	words[at] = NULL;
 	return words;
 }
 
-int vmm_become(void)
+const char *const *vmm_write_warm_command(void)
 {
-	static const int given[] = { VMM_KVM_FD, VMM_SELF_FD, VMM_PROC_FD };
+	words[0] = "hotcell-vmm";
+	words[1] = "--from-snapshot";
+	words[2] = NULL;
+	return words;
+}
+
+int vmm_become(int warm_fd, int snapshot_fd)
+{
 	static const char *const no_environment[] = { NULL };
 
-	/* The last may be absent. */
-	for (size_t i = 0; i < COUNT(given); i++)
-		if (fcntl(given[i], F_SETFD, 0) && given[i] != VMM_PROC_FD)
-			return errno;
+	if (fcntl(VMM_KVM_FD, F_SETFD, 0) || fcntl(VMM_SELF_FD, F_SETFD, 0))
+		return errno;
+	fcntl(VMM_PROC_FD, F_SETFD, 0); /* may be absent */
+	if ((warm_fd >= 0 && dup2(warm_fd, VMM_WARM_FD) < 0) ||
+		(snapshot_fd >= 0 && dup2(snapshot_fd, VMM_SNAPSHOT_FD) < 0))
+		return errno;
 	syscall(SYS_execveat, VMM_SELF_FD, "", words, no_environment, AT_EMPTY_PATH);
 	return errno;
 }

@@ -42,6 +42,14 @@ struct compile_limits {
 /* Whether its programs are known to run as guests of hotcell-vmm. */
 enum language_vm { LANGUAGE_VM_NO, LANGUAGE_VM_YES };
 
+/* What a warm machine has loaded before a program comes: the first profile, unless the program's text
+ * has one of the words of another. */
+struct profile {
+	char *name;
+	struct strings modules;
+	struct strings words;
+};
+
 struct language {
 	char *id;
 	char *name; /* as people write it: "C++" */
@@ -62,6 +70,9 @@ struct language {
 	uint64_t memory_mb; /* the least that a run needs, where the default is too little */
 	uint64_t processes; /* likewise */
 	enum language_vm vm;
+	struct strings warm; /* command of its driver, which waits for programs; {args} = modules */
+	struct profile *profiles;
+	unsigned profiles_count;
 	char *driver; /* name under drivers/ of its warm driver, where there is one */
 	struct strings dependencies; /* command that installs packages; reserved */
 	char *path;                  /* the YAML file this came from (not in the file) */

@@ -47,6 +47,17 @@ static const cyaml_schema_field_t compile_limits_fields[] = {
 	CYAML_FIELD_END,
 };
 
+static const cyaml_schema_field_t profile_fields[] = {
+	TEXT("name", struct profile, name),
+	LIST("modules", struct profile, modules),
+	LIST("words", struct profile, words),
+	CYAML_FIELD_END,
+};
+
+static const cyaml_schema_value_t profile_schema = {
+	CYAML_VALUE_MAPPING(CYAML_FLAG_DEFAULT, struct profile, profile_fields),
+};
+
 static const cyaml_strval_t vm_words[] = {
 	{ "no", LANGUAGE_VM_NO },
 	{ "yes", LANGUAGE_VM_YES },
@@ -74,6 +85,9 @@ static const cyaml_schema_field_t language_fields[] = {
 	NUMBER("processes", struct language, processes),
 	CYAML_FIELD_ENUM("vm", CYAML_FLAG_OPTIONAL | CYAML_FLAG_STRICT, struct language, vm,
 		vm_words, COUNT(vm_words)),
+	LIST("warm", struct language, warm),
+	CYAML_FIELD_SEQUENCE("profiles", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct language,
+		profiles, &profile_schema, 0, SCHEMA_MAX_CANDIDATES),
 	MAYBE_TEXT("driver", struct language, driver),
 	LIST("dependencies", struct language, dependencies),
 	CYAML_FIELD_END,
@@ -110,7 +124,7 @@ void schema_free(struct language *l)
 static void list_keys(const char **ret, size_t size)
 {
 	static const cyaml_schema_field_t *const tables[] = { language_fields, candidate_fields,
-		compile_limits_fields };
+		compile_limits_fields, profile_fields };
 	size_t count = 0;
 
 	for (size_t i = 0; i < COUNT(tables); i++)
@@ -122,7 +136,7 @@ static void list_keys(const char **ret, size_t size)
 static int parse(const char *path, const struct buf *text, struct language **ret, struct err *e)
 {
 	const char *keys[COUNT(language_fields) + COUNT(candidate_fields) +
-			 COUNT(compile_limits_fields)];
+			 COUNT(compile_limits_fields) + COUNT(profile_fields)];
 	struct complaint_subject about = { path, text->data, keys };
 	struct complaint c = { 0 };
 	cyaml_config_t cfg = config(&c);

@@ -9,6 +9,8 @@
 #include "wire/vmm_start.h"
 
 #include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -63,15 +65,35 @@ static bool is_zero(const uint8_t *page)
 	return true;
 }
 
+/* Behind the end of a mapped file there is nothing, and looking at it is an error. */
+static sigjmp_buf nothing_there;
+
+static void on_bus_error(int number)
+{
+	(void)number;
+	siglongjmp(nothing_there, 1);
+}
+
+static bool has_content(const uint8_t *page)
+{
+	return sigsetjmp(nothing_there, 1) == 0 && !is_zero(page);
+}
+
 static int write_image(const struct guest *g, int fd, struct err *e)
 {
 	uint64_t end = (uint64_t)g->mem.next_chunk * CHUNK;
 	uint64_t from = 0;
+	sigset_t bus;
 
+	/* For good: this process ends with the snapshot. */
+	signal(SIGBUS, on_bus_error);
+	sigemptyset(&bus);
+	sigaddset(&bus, SIGBUS);
+	sigprocmask(SIG_UNBLOCK, &bus, NULL);
 	while (from < end) {
 		uint64_t to = from;
 
-		while (to < end && to - from < CHUNK && !is_zero(g->mem.host + to))
+		while (to < end && to - from < CHUNK && has_content(g->mem.host + to))
 			to += PAGE;
 		if (to > from && pwrite(fd, g->mem.host + from, to - from, (off_t)(IMAGE + from)) !=
 					 (ssize_t)(to - from))
@@ -149,7 +171,8 @@ int snapshot_write(struct guest *g, int fd, struct err *e)
 	buf_add(&books, g->mem.free_chunks, g->mem.free_chunks_count * sizeof(uint32_t));
 	add_threads(g, &books);
 	buf_add(&books, names.data ? names.data : "", names.len);
-	if (books.len > IMAGE)
+	/* The last page before the image is for whoever keeps the file. */
+	if (books.len > IMAGE - PAGE)
 		return err_set(e, ERR_SYSTEM, "the program has mapped too much for a snapshot");
 	if (pwrite(fd, books.data, books.len, 0) != (ssize_t)books.len)
 		return err_sys(e, "write the snapshot");

@@ -18,6 +18,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { FAILED = 125, STREAMS = 3, PIDS_FROM = 100, PIDS = 30000 };
@@ -30,6 +31,7 @@ static bool is_whole;      /* the driver has read all of it */
 static size_t request_len; /* of what is left to be read */
 static size_t request_at;
 static uint64_t exits_before;
+static uint64_t cpu_before_us;
 
 void warm_open(struct guest *g, enum warm_mode wanted)
 {
@@ -60,6 +62,14 @@ static _Noreturn void give_up(struct guest *g, const struct err *e)
 	_exit(FAILED);
 }
 
+static uint64_t cpu_us(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
 static void answer(uint32_t kind, uint32_t status, const struct guest *g)
 {
 	struct warm_answer a = {
@@ -67,6 +77,7 @@ static void answer(uint32_t kind, uint32_t status, const struct guest *g)
 		.status = status,
 		.exits = g->exits - exits_before,
 		.unknown_calls = g->unknown_calls,
+		.cpu_us = cpu_us() - cpu_before_us,
 	};
 
 	if (send(VMM_WARM_FD, &a, sizeof(a), MSG_NOSIGNAL) != sizeof(a))
@@ -139,6 +150,7 @@ static void begin_run(struct guest *g)
 	g->pid = PIDS_FROM + (int)(((unsigned)getpid() * 64 + runs++) % PIDS);
 	guest_thread(g)->tid = g->pid;
 	exits_before = g->exits;
+	cpu_before_us = cpu_us();
 	tick_start();
 	guest_set_clock(g);
 	file_update_output(g);
@@ -198,11 +210,9 @@ static int64_t end_run(struct guest *g, uint64_t address)
 	if (mem_read(&g->mem, &status, address, 1))
 		return -EFAULT;
 	guest_flush_output(g);
-	if (is_spoiled || is_last) {
-		answer(WARM_DONE_LAST, status, g);
+	answer(is_spoiled ? WARM_DONE_SPOILED : WARM_DONE, status, g);
+	if (is_spoiled || is_last)
 		_exit(0);
-	}
-	answer(WARM_DONE, status, g);
 	tick_stop();
 	reset_process();
 	request_len = request_at = 0;

@@ -45,6 +45,8 @@ void put_exec(struct frame_out *f, const struct msg_exec *m)
 	frame_put_u8(f, m->stdin_kind);
 	frame_put_u8(f, m->list_when_done);
 	frame_put_u8(f, m->trace);
+	frame_put_u8(f, m->warm);
+	frame_put_bytes(f, m->request, m->request_len);
 	frame_put_u32(f, m->argv_count);
 	for (uint32_t i = 0; i < m->argv_count; i++)
 		frame_put_string(f, exec_argv(m)[i]);
@@ -67,6 +69,8 @@ bool get_exec(struct frame_in *f, struct msg_exec *m)
 	m->stdin_kind = frame_get_u8(f);
 	m->list_when_done = frame_get_u8(f);
 	m->trace = frame_get_u8(f);
+	m->warm = frame_get_u8(f);
+	m->request = frame_get_bytes(f, &m->request_len);
 	m->argv_count = frame_get_u32(f);
 	if (m->argv_count < 1 || m->argv_count > EXEC_WORDS_MAX - 2)
 		return false;
@@ -79,7 +83,8 @@ bool get_exec(struct frame_in *f, struct msg_exec *m)
 	for (uint32_t i = 0; i < m->env_count; i++)
 		m->words[at++] = frame_get_string(f);
 	m->words[at] = NULL;
-	return frame_in_done(f) && (m->stdin_kind == STDIN_NULL || m->stdin_kind == STDIN_STREAM);
+	return frame_in_done(f) && m->warm < EXEC_WARM_COUNT &&
+	       (m->stdin_kind == STDIN_NULL || m->stdin_kind == STDIN_STREAM);
 }
 
 const char *const *exec_argv(const struct msg_exec *m)
@@ -150,6 +155,7 @@ void put_exited(struct frame_out *f, const struct msg_exited *m)
 	frame_put_u64(f, m->max_rss_bytes);
 	frame_put_u64(f, m->processes);
 	frame_put_u8(f, m->disk_full);
+	frame_put_u8(f, m->warm);
 	frame_put_string(f, m->text);
 }
 
@@ -162,6 +168,7 @@ bool get_exited(struct frame_in *f, struct msg_exited *m)
 	m->max_rss_bytes = frame_get_u64(f);
 	m->processes = frame_get_u64(f);
 	m->disk_full = frame_get_u8(f);
+	m->warm = frame_get_u8(f);
 	m->text = frame_get_string(f);
 	return frame_in_done(f) && m->ended_by < ENDED_BY_COUNT;
 }

@@ -51,6 +51,18 @@ struct msg_put {
 
 enum stdin_kind { STDIN_NULL = 1, STDIN_STREAM };
 
+/* What an EXEC has to do with warm machines (vm cells only). */
+enum exec_warm {
+	EXEC_COLD,
+	EXEC_SNAPSHOT,   /* run it until it waits for a request; its state goes into the file that
+	                     * comes with the frame */
+	EXEC_WARM_START, /* start a machine from the snapshot that comes with the frame: no run yet,
+	                     * and no answer */
+	EXEC_WARM_RUN,   /* give `request` to that machine */
+	EXEC_WARM_RUN_LAST, /* likewise, and it is not used again */
+	EXEC_WARM_COUNT,
+};
+
 struct msg_exec {
 	uint64_t wall_ms;
 	uint64_t cpu_ms;
@@ -62,6 +74,9 @@ struct msg_exec {
 	uint8_t stdin_kind;
 	uint8_t list_when_done; /* send FILE…, LISTED behind EXITED */
 	uint8_t trace;          /* a guest's system calls are told on its stderr */
+	uint8_t warm;           /* enum exec_warm */
+	const uint8_t *request; /* for the driver: see drivers/ */
+	size_t request_len;
 	uint32_t argv_count;
 	uint32_t env_count;
 	/* argv, then environment, each NULL-terminated. */
@@ -96,6 +111,7 @@ struct msg_exited {
 	uint64_t max_rss_bytes; /* of the largest single process */
 	uint64_t processes;     /* how many were reaped */
 	uint8_t disk_full;
+	uint8_t warm; /* a warm machine served it, and is ready for another one or will be */
 	const char *text;
 };
 

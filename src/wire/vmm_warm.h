@@ -21,7 +21,7 @@ enum warm_flags {
 enum warm_kind {
 	WARM_READY = 1, /* it waits for a request */
 	WARM_DONE,      /* the run has ended with `status`; what it printed was passed on before */
-	WARM_DONE_LAST, /* likewise, and the VMM ends now */
+	WARM_DONE_SPOILED, /* likewise, but the run may have left something behind: the VMM ends */
 };
 
 struct warm_answer {
@@ -29,6 +29,7 @@ struct warm_answer {
 	uint32_t status;
 	uint64_t exits;         /* how often the run left the guest */
 	uint64_t unknown_calls; /* system calls that there are none of */
+	uint64_t cpu_us;
 };
 
 #endif

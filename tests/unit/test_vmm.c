@@ -24,7 +24,7 @@ static void the_command_has_options_environment_and_program(void **state)
 		.words = { "/bin/sh", "--trace", NULL, "A=b", NULL },
 	};
 	static const char *const wanted[] = { "hotcell-vmm", "--open-files=64", "--memory=1048576",
-		"--trace", "1", "A=b", "/bin/sh", "--trace", NULL };
+		"--trace", "1", "A=b", "/bin/sh", "/bin/sh", "--trace", NULL };
 
 	(void)state;
 	expect_words(&exec, wanted);
@@ -36,6 +36,7 @@ static void a_guest_has_no_more_descriptors_than_lie_below_the_vmms(void **state
 		.open_files = 65536, .argv_count = 1, .words = { "/bin/true", NULL, NULL }
 	};
 	static const char *const wanted[] = { "hotcell-vmm", "--open-files=1000", "0", "/bin/true",
+		"/bin/true",
 		NULL };
 
 	(void)state;

@@ -1,0 +1,399 @@
+#include "engine/snapshot.h"
+
+#include "base/fd.h"
+#include "base/own.h"
+#include "base/path.h"
+#include "engine/version.h"
+#include "engine/work.h"
+#include "workspace/baseline.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+/* The VMM leaves the last page before the image to us (vmm/snapshot.c). */
+#define IMAGE_AT   (2UL << 20)
+#define SEAL_AT    (IMAGE_AT - 4096)
+#define SEAL_MAGIC "hotcell snapshot"
+
+enum { NAME_SIZE = 160, PIECE = 1 << 20 };
+
+struct seal {
+	char magic[16];
+	uint64_t key;    /* of what it depends on */
+	uint64_t size;   /* of the whole file */
+	uint64_t header; /* hash of all before the seal */
+	uint64_t image;  /* hash of all behind it */
+};
+
+struct snapshot {
+	struct snapshot *next;
+	const struct language *language;
+	const struct profile *profile;
+	char *program;
+	int fd;
+};
+
+/* ---- what it depends on ---- */
+
+static uint64_t add_text(uint64_t hash, const char *text)
+{
+	return baseline_hash(hash, text, strlen(text) + 1);
+}
+
+/* Which file stands there, not what is in it: reading a whole interpreter would take longer than
+ * starting it. */
+static uint64_t add_file(uint64_t hash, const char *path)
+{
+	struct stat status;
+	uint64_t facts[5] = { 0 };
+
+	if (stat(path, &status) == 0) {
+		facts[0] = status.st_dev;
+		facts[1] = status.st_ino;
+		facts[2] = (uint64_t)status.st_size;
+		facts[3] = (uint64_t)status.st_mtim.tv_sec;
+		facts[4] = (uint64_t)status.st_mtim.tv_nsec;
+	}
+	return baseline_hash(add_text(hash, path), facts, sizeof(facts));
+}
+
+static uint64_t add_strings(uint64_t hash, const struct strings *list)
+{
+	for (unsigned i = 0; i < list->count; i++)
+		hash = add_text(hash, list->at[i]);
+	return hash;
+}
+
+/* Features of the processor that programs choose code by, and the kernel that runs machines. */
+static uint64_t add_machine(uint64_t hash)
+{
+	auto_buf struct buf text = { 0 };
+	struct utsname name;
+	struct err ignored;
+	char *flags;
+
+	if (uname(&name) == 0)
+		hash = add_text(hash, name.release);
+	if (fd_slurp(AT_FDCWD, "/proc/cpuinfo", 1 << 20, &text, &ignored))
+		return hash;
+	flags = strstr(text.data, "\nflags");
+	return flags ? baseline_hash(hash, flags, strcspn(flags + 1, "\n")) : hash;
+}
+
+static uint64_t key_of(
+	const struct hotcell *h, const struct tool *tool, const struct profile *profile)
+{
+	/* Packages come and go by these; and what a driver is made of lies in one directory. */
+	static const char *const changes[] = { "/etc/ld.so.cache", "/var/lib/dpkg/status",
+		"/usr/lib/python3/dist-packages", "/usr/local/lib" };
+	uint64_t hash = add_text(BASELINE_HASH_INIT, HOTCELL_VERSION);
+
+	hash = add_file(hash, tool->program);
+	hash = add_file(hash, h->vmm_path);
+	for (size_t i = 0; i < COUNT(changes); i++)
+		hash = add_file(hash, changes[i]);
+	for (unsigned i = 0; i < tool->language->warm.count; i++) {
+		const char *word = tool->language->warm.at[i];
+
+		hash = add_text(hash, word);
+		if (strncmp(word, "{drivers}", 9) == 0 && h->drivers_dir) {
+			auto_free char *path = xasprintf("%s%s", h->drivers_dir, word + 9);
+
+			hash = add_file(hash, path);
+		}
+	}
+	hash = add_strings(hash, &tool->language->env);
+	hash = add_strings(hash, &profile->modules);
+	for (char **at = tool->needs; at && *at; at++)
+		hash = add_file(hash, *at);
+	return add_machine(hash);
+}
+
+/* ---- on disk ---- */
+
+/* Eight bytes at a time: a snapshot has a hundred million. */
+static uint64_t hash_words(uint64_t hash, const uint8_t *data, size_t size)
+{
+	const uint64_t *words = (const uint64_t *)(const void *)data;
+
+	for (size_t i = 0; i < size / 8; i++)
+		hash = (hash ^ words[i]) * 0x9e3779b97f4a7c15ULL + (hash >> 29);
+	return hash;
+}
+
+static int hash_range(int fd, uint64_t from, uint64_t to, uint64_t *ret)
+{
+	void *map = mmap(NULL, to, PROT_READ, MAP_SHARED, fd, 0);
+
+	if (map == MAP_FAILED)
+		return -1;
+	*ret = hash_words(BASELINE_HASH_INIT, (const uint8_t *)map + from, to - from);
+	munmap(map, to);
+	return 0;
+}
+
+/* A directory that only we can look into. */
+static int open_dir(const char *cache_dir, bool make, struct err *e)
+{
+	auto_free char *path = path_join(cache_dir, "snapshots");
+	auto_close int fd = -1;
+	struct stat status;
+
+	if (make && mkdir(cache_dir, 0700) && errno != EEXIST)
+		return err_sys(e, "mkdir '%s'", cache_dir);
+	if (make && mkdir(path, 0700) && errno != EEXIST)
+		return err_sys(e, "mkdir '%s'", path);
+	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || fstat(fd, &status))
+		return err_sys(e, "open '%s'", path);
+	if (status.st_uid != geteuid() || status.st_mode & 077)
+		return err_set(e, ERR_SYSTEM, "'%s' is not ours alone", path);
+	return take_fd(&fd);
+}
+
+static int open_file(int dir_fd, const char *name, struct seal *ret, struct err *e)
+{
+	auto_close int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	struct stat status;
+	uint64_t hash;
+
+	if (fd < 0 || fstat(fd, &status))
+		return err_sys(e, "open '%s'", name);
+	if (!S_ISREG(status.st_mode) || status.st_uid != geteuid() || status.st_mode & 077 ||
+		status.st_nlink != 1)
+		return err_set(e, ERR_SYSTEM, "'%s' is not ours alone", name);
+	if (status.st_size < (off_t)IMAGE_AT ||
+		pread(fd, ret, sizeof(*ret), SEAL_AT) != sizeof(*ret) ||
+		memcmp(ret->magic, SEAL_MAGIC, sizeof(ret->magic)) != 0 ||
+		ret->size != (uint64_t)status.st_size || hash_range(fd, 0, SEAL_AT, &hash) ||
+		hash != ret->header)
+		return err_set(e, ERR_SYSTEM, "'%s' is damaged", name);
+	return take_fd(&fd);
+}
+
+/* Its data and nothing of its holes. */
+static int copy_data(int from, int to, uint64_t size)
+{
+	off_t at = 0;
+
+	if (ftruncate(to, (off_t)size))
+		return -1;
+	while ((at = lseek(from, at, SEEK_DATA)) >= 0) {
+		off_t end = lseek(from, at, SEEK_HOLE);
+
+		if (end < 0 || lseek(to, at, SEEK_SET) < 0)
+			return -1;
+		while (at < end) {
+			ssize_t n = sendfile(to, from, &at, (size_t)(end - at));
+
+			if (n <= 0)
+				return -1;
+		}
+	}
+	return errno == ENXIO ? 0 : -1;
+}
+
+static int seal(int fd, uint64_t key, struct err *e)
+{
+	struct seal s = { .key = key };
+	struct stat status;
+
+	memcpy(s.magic, SEAL_MAGIC, sizeof(s.magic));
+	if (fstat(fd, &status) || status.st_size <= (off_t)IMAGE_AT)
+		return err_set(e, ERR_SYSTEM, "the snapshot is empty");
+	s.size = (uint64_t)status.st_size;
+	if (hash_range(fd, 0, SEAL_AT, &s.header) || hash_range(fd, IMAGE_AT, s.size, &s.image) ||
+		pwrite(fd, &s, sizeof(s), SEAL_AT) != sizeof(s))
+		return err_sys(e, "seal the snapshot");
+	return 0;
+}
+
+static int store(int dir_fd, const char *name, int memory_fd)
+{
+	char temporary[NAME_SIZE + 32];
+	auto_close int fd = -1;
+	struct stat status;
+
+	snprintf(temporary, sizeof(temporary), "%s.%ld.new", name, (long)getpid());
+	fd = openat(dir_fd, temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -1;
+	if (fstat(memory_fd, &status) || copy_data(memory_fd, fd, (uint64_t)status.st_size) ||
+		fsync(fd) || renameat(dir_fd, temporary, dir_fd, name)) {
+		unlinkat(dir_fd, temporary, 0);
+		return -1;
+	}
+	return 0;
+}
+
+/* Older ones of the same language and profile: what they depended on is gone. */
+static void remove_stale(int dir_fd, const char *prefix, const char *keep)
+{
+	DIR *dir = fdopendir(openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	struct dirent *entry;
+
+	while (dir && (entry = readdir(dir)))
+		if (strncmp(entry->d_name, prefix, strlen(prefix)) == 0 &&
+			strcmp(entry->d_name, keep) != 0)
+			unlinkat(dir_fd, entry->d_name, 0);
+	if (dir)
+		closedir(dir);
+}
+
+/* ---- making one ---- */
+
+static int make(struct hotcell *h, const struct tool *tool, const struct profile *profile,
+	uint64_t key, struct err *e)
+{
+	auto_close int fd = memfd_create("hotcell-snapshot", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	struct hotcell_result *result = NULL;
+	int failed;
+
+	if (fd < 0)
+		return err_sys(e, "memfd");
+	failed = run_for_snapshot(h, tool, profile, fd, &result, e);
+	if (!failed && (result->reason != HOTCELL_EXITED || result->exit_code != 0))
+		failed = err_set(e, ERR_SYSTEM, "%s could not be warmed (%s): %.300s",
+			tool->language->name, hotcell_reason_name(result->reason),
+			result->err.data);
+	hotcell_result_free(result);
+	if (failed || seal(fd, key, e))
+		return -1;
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		return err_sys(e, "seal the snapshot");
+	return take_fd(&fd);
+}
+
+static int get_from_disk(struct hotcell *h, const struct tool *tool, const struct profile *profile,
+	uint64_t key, struct err *e)
+{
+	char prefix[NAME_SIZE];
+	char name[NAME_SIZE + 32];
+	auto_close int dir_fd = -1;
+	struct err ignored = { 0 };
+	struct seal s;
+	int fd;
+
+	snprintf(prefix, sizeof(prefix), "%.60s-%.60s-", tool->language->id, profile->name);
+	snprintf(name, sizeof(name), "%s%016" PRIx64, prefix, key);
+	if (h->cache_dir)
+		dir_fd = open_dir(h->cache_dir, true, &ignored);
+	fd = dir_fd < 0 ? -1 : open_file(dir_fd, name, &s, &ignored);
+	if (fd >= 0 && s.key == key)
+		return fd;
+	own_close(&fd);
+	fd = make(h, tool, profile, key, e);
+	if (fd >= 0 && dir_fd >= 0) {
+		unlinkat(dir_fd, name, 0);
+		/* Without it the next one is slower, and that is all. */
+		if (store(dir_fd, name, fd) == 0)
+			remove_stale(dir_fd, prefix, name);
+	}
+	return fd;
+}
+
+int snapshot_get(
+	struct hotcell *h, const struct tool *tool, const struct profile *profile, struct err *e)
+{
+	struct snapshot *s;
+	int fd;
+
+	for (s = h->snapshots; s; s = s->next)
+		if (s->language == tool->language && s->profile == profile &&
+			strcmp(s->program, tool->program) == 0)
+			return s->fd;
+	fd = get_from_disk(h, tool, profile, key_of(h, tool, profile), e);
+	if (fd < 0)
+		return -1;
+	s = xalloc(sizeof(*s));
+	*s = (struct snapshot){ h->snapshots, tool->language, profile, xstrdup(tool->program), fd };
+	h->snapshots = s;
+	return fd;
+}
+
+void snapshot_close_all(struct hotcell *h)
+{
+	while (h->snapshots) {
+		struct snapshot *s = h->snapshots;
+
+		h->snapshots = s->next;
+		close(s->fd);
+		free(s->program);
+		free(s);
+	}
+}
+
+/* ---- choosing ---- */
+
+bool snapshot_is_possible(const struct hotcell *h, const struct tool *tool)
+{
+	return h->drivers_dir && tool->language->warm.count && tool->language->profiles_count;
+}
+
+static bool has_word(const char *code, size_t len, const struct strings *words)
+{
+	for (unsigned i = 0; i < words->count; i++)
+		if (memmem(code, len, words->at[i], strlen(words->at[i])))
+			return true;
+	return false;
+}
+
+const struct profile *snapshot_profile(const struct language *language, const char *name,
+	const char *code, size_t code_len, struct err *e)
+{
+	for (unsigned i = 0; i < language->profiles_count; i++) {
+		const struct profile *p = &language->profiles[i];
+
+		if (name ? strcmp(p->name, name) == 0 : code && has_word(code, code_len, &p->words))
+			return p;
+	}
+	if (name) {
+		err_set(e, ERR_NOT_FOUND, "%s has no profile '%s'", language->name, name);
+		return NULL;
+	}
+	return language->profiles_count ? &language->profiles[0] : NULL;
+}
+
+/* ---- looking after them ---- */
+
+int snapshot_verify_all(
+	const char *cache_dir, void (*tell)(void *context, const char *text), void *context)
+{
+	struct err e = { 0 };
+	auto_close int dir_fd = open_dir(cache_dir, false, &e);
+	DIR *dir = dir_fd < 0 ? NULL :
+				fdopendir(openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	struct dirent *entry;
+	int wrong = 0;
+
+	while (dir && (entry = readdir(dir))) {
+		struct seal s;
+		uint64_t hash = 0;
+		auto_close int fd = -1;
+		char line[400];
+
+		if (entry->d_name[0] == '.')
+			continue;
+		fd = open_file(dir_fd, entry->d_name, &s, &e);
+		if (fd >= 0 && hash_range(fd, IMAGE_AT, s.size, &hash) == 0 && hash == s.image) {
+			snprintf(line, sizeof(line), "%.200s: fine", entry->d_name);
+		} else {
+			snprintf(line, sizeof(line), "%.200s: damaged, removed", entry->d_name);
+			unlinkat(dir_fd, entry->d_name, 0);
+			wrong++;
+		}
+		tell(context, line);
+	}
+	if (dir)
+		closedir(dir);
+	return wrong;
+}

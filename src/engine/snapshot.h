@@ -1,0 +1,30 @@
+/* snapshot: the states from which warm machines start, made once for each language and profile.
+ *
+ * They are kept on disk too, so that a program that lives for one run starts from them at once. The
+ * name of a file holds a hash of all that it depends on; a file is believed only if it is ours alone
+ * and its seal is right. */
+#ifndef HOTCELL_ENGINE_SNAPSHOT_H
+#define HOTCELL_ENGINE_SNAPSHOT_H
+
+#include "engine/engine.h"
+
+/* Which profile suits a program: by name if one is given (NULL = by the program's words). NULL with
+ * *e if there is no such profile. */
+const struct profile *snapshot_profile(const struct language *language, const char *name,
+	const char *code, size_t code_len, struct err *e);
+
+/* Whether runs of this language can start from a snapshot at all. */
+bool snapshot_is_possible(const struct hotcell *h, const struct tool *tool);
+
+/* The snapshot, made now if it is not there. The descriptor stays the engine's. -1 on failure. */
+int snapshot_get(
+	struct hotcell *h, const struct tool *tool, const struct profile *profile, struct err *e);
+
+void snapshot_close_all(struct hotcell *h);
+
+/* Reads all of every file in the cache and compares it with its seal; tells of each one. Returns how
+ * many are wrong, and were removed. */
+int snapshot_verify_all(
+	const char *cache_dir, void (*tell)(void *context, const char *text), void *context);
+
+#endif

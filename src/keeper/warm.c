@@ -1,0 +1,95 @@
+#include "keeper/warm.h"
+
+#include "base/own.h"
+#include "keeper/vmm.h"
+#include "wire/vmm_start.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { STREAMS = 3 };
+
+int warm_start(struct warm *w, const struct msg_exec *exec, const struct keeper_options *options,
+	int snapshot_fd, struct err *e)
+{
+	auto_close int snapshot = snapshot_fd;
+	auto_close int theirs = -1;
+	struct program started;
+	int ends[2];
+
+	if (snapshot < 0)
+		return err_set(e, ERR_PROTOCOL, "a warm machine starts from a snapshot");
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
+		return err_sys(e, "socketpair");
+	theirs = ends[1];
+	if (program_start_warm(&started, exec, options, theirs, snapshot, e)) {
+		close(ends[0]);
+		return -1;
+	}
+	w->socket_fd = ends[0];
+	w->pid = started.pid;
+	fcntl(w->socket_fd, F_SETFL, O_NONBLOCK);
+	return 0;
+}
+
+static int send_request(const struct warm *w, const struct msg_exec *exec, const int *streams)
+{
+	uint8_t flags = exec->warm == EXEC_WARM_RUN_LAST ? WARM_LAST : 0;
+	struct iovec pieces[] = {
+		{ &flags, 1 },
+		{ (void *)(uintptr_t)exec->request, exec->request_len },
+	};
+	union {
+		struct cmsghdr head;
+		char room[CMSG_SPACE(STREAMS * sizeof(int))];
+	} control = { .head = {
+			      .cmsg_len = CMSG_LEN(STREAMS * sizeof(int)),
+			      .cmsg_level = SOL_SOCKET,
+			      .cmsg_type = SCM_RIGHTS,
+		      } };
+	struct msghdr message = {
+		.msg_iov = pieces,
+		.msg_iovlen = COUNT(pieces),
+		.msg_control = &control,
+		.msg_controllen = sizeof(control.room),
+	};
+
+	memcpy(CMSG_DATA(&control.head), streams, STREAMS * sizeof(int));
+	return sendmsg(w->socket_fd, &message, MSG_NOSIGNAL) < 0 ? -1 : 0;
+}
+
+int warm_run(struct warm *w, struct program *p, const struct msg_exec *exec, struct err *e)
+{
+	int streams[STREAMS];
+
+	if (w->socket_fd < 0)
+		return err_set(e, ERR_PROTOCOL, "there is no warm machine in this cell");
+	if (program_open_pipes(p, exec->stdin_kind == STDIN_STREAM, streams, e))
+		return -1;
+	p->pid = w->pid;
+	if (send_request(w, exec, streams)) {
+		err_sys(e, "give the run to the warm machine");
+		program_close(p);
+	}
+	for (int i = 0; i < STREAMS; i++)
+		close(streams[i]);
+	return e->kind == ERR_NONE ? 0 : -1;
+}
+
+int warm_receive(struct warm *w, struct warm_answer *ret)
+{
+	ssize_t n = recv(w->socket_fd, ret, sizeof(*ret), 0);
+
+	if (n == sizeof(*ret))
+		return 1;
+	return n < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
+}
+
+void warm_close(struct warm *w)
+{
+	own_close(&w->socket_fd);
+	*w = (struct warm){ .socket_fd = -1 };
+}

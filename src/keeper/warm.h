@@ -1,0 +1,25 @@
+/* warm: a machine that waits, warmed, for runs of the driver in it (wire/vmm_warm.h). */
+#ifndef HOTCELL_KEEPER_WARM_H
+#define HOTCELL_KEEPER_WARM_H
+
+#include "keeper/program.h"
+#include "wire/vmm_warm.h"
+
+struct warm {
+	int socket_fd; /* to the VMM; -1 = there is none */
+	pid_t pid;
+};
+
+/* Starts a VMM from a snapshot. Takes snapshot_fd. */
+int warm_start(struct warm *w, const struct msg_exec *exec, const struct keeper_options *options,
+	int snapshot_fd, struct err *e);
+
+/* Gives it a run; the program's pipes are new ones. */
+int warm_run(struct warm *w, struct program *p, const struct msg_exec *exec, struct err *e);
+
+/* What it has to say: 1 with *ret set, 0 nothing, -1 it is gone. */
+int warm_receive(struct warm *w, struct warm_answer *ret);
+
+void warm_close(struct warm *w);
+
+#endif
