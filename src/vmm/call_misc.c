@@ -1,6 +1,7 @@
 #include "vmm/call_misc.h"
 
 #include "base/own.h"
+#include "vmm/fds.h"
 #include "vmm/signal.h"
 #include "vmm/stub/layout.h"
 #include "vmm/thread.h"
@@ -125,11 +126,31 @@ CALL(getresid)
 	return 0;
 }
 
-/* To what it is already, in any of up to three places; nothing else. */
+/* To what it is already, or "leave it"; nothing else. */
+static int64_t set_ids(const uint64_t *ids, int count)
+{
+	for (int i = 0; i < count; i++)
+		if ((uint32_t)ids[i] != ID && (uint32_t)ids[i] != UINT32_MAX)
+			return -EPERM;
+	return 0;
+}
+
 CALL(set_id)
 {
 	(void)g;
-	return (uint32_t)a[0] == ID || (uint32_t)a[0] == UINT32_MAX ? 0 : -EPERM;
+	return (uint32_t)a[0] == UINT32_MAX ? -EINVAL : set_ids(a, 1);
+}
+
+CALL(set_two_ids)
+{
+	(void)g;
+	return set_ids(a, 2);
+}
+
+CALL(set_three_ids)
+{
+	(void)g;
+	return set_ids(a, 3);
 }
 
 CALL(getgroups)
@@ -267,25 +288,41 @@ CALL(getrandom)
 
 /* ---- how much ---- */
 
-/* The VMM's own limit of descriptors is another one than the program's. */
+struct own_limit {
+	uint64_t *now;
+	uint64_t *most;
+};
+
+/* Descriptors and address space are the program's, not ours. */
+static int64_t own_limit(
+	const struct own_limit *limit, const struct rlimit *new, struct rlimit *old)
+{
+	*old = (struct rlimit){ *limit->now, *limit->most };
+	if (!new)
+		return 0;
+	if (new->rlim_max > *limit->most)
+		return -EPERM;
+	*limit->now = new->rlim_cur;
+	*limit->most = new->rlim_max;
+	return 0;
+}
+
 static int64_t limit(struct guest *g, uint64_t which, const struct rlimit *new, struct rlimit *old)
 {
+	struct own_limit files = { &g->open_files, &g->open_files_most };
+	struct own_limit space = { &g->address_space, &g->address_space_most };
+
 	if (which >= RLIM_NLIMITS)
 		return -EINVAL;
 	if (new &&new->rlim_cur > new->rlim_max)
 		return -EINVAL;
-	if (which == RLIMIT_NOFILE) {
-		*old = (struct rlimit){ g->open_files, g->open_files };
-		if (new &&new->rlim_max > g->open_files)
-			return -EPERM;
-		if (new)
-			g->open_files = new->rlim_cur;
-		return 0;
-	}
+	if (which == RLIMIT_NOFILE)
+		return own_limit(&files, new, old);
+	if (which == RLIMIT_AS)
+		return own_limit(&space, new, old);
 	if (getrlimit((__rlimit_resource_t)which, old))
 		return -errno;
-	/* Address space is the guest's, not ours; and a core limit is not to be touched. */
-	if (!new || which == RLIMIT_AS || which == RLIMIT_DATA || which == RLIMIT_STACK)
+	if (!new || which == RLIMIT_DATA || which == RLIMIT_STACK)
 		return 0;
 	warm_spoil(g); /* it cannot be raised again */
 	return HOST(setrlimit((__rlimit_resource_t)which, new));
@@ -373,8 +410,14 @@ CALL(sched_getparam)
 
 CALL(getpriority)
 {
-	UNUSED;
-	return 20; /* nice 0 */
+	(void)g;
+	return host_result(syscall(SYS_getpriority, (int)a[0], (id_t)a[1]));
+}
+
+CALL(setpriority)
+{
+	warm_spoil(g); /* it cannot be raised again */
+	return HOST(setpriority((__priority_which_t)a[0], (id_t)a[1], (int)a[2]));
 }
 
 CALL(getcpu)

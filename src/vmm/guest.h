@@ -91,6 +91,9 @@ struct guest {
 	const char *const *environment;
 	uint64_t open_files; /* the program's limit of descriptors */
 	uint64_t memory_bytes;
+	uint64_t open_files_most;
+	uint64_t address_space; /* RLIMIT_AS */
+	uint64_t address_space_most;
 	bool traces;
 
 	/* A vfork is going on: we are the child and use the parent's memory and machine. */

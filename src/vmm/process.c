@@ -271,16 +271,18 @@ static int64_t exec_self(
 		(unsigned long long)guest_thread(g)->blocked);
 	snprintf(options[3], OPTION_SIZE, "--host=%s,%llu", g->cpu.is_pvm ? "pvm" : "hardware",
 		(unsigned long long)tick_ns_per_tsc_32());
-	snprintf(options[4], OPTION_SIZE, "%u", env_count);
+	snprintf(options[4], OPTION_SIZE, "--address-space=%llu",
+		(unsigned long long)g->address_space);
+	snprintf(options[5], OPTION_SIZE, "%u", env_count);
 	memcpy(specials, "--special=", 10);
 	special_save(specials + 10, SPECIALS_SIZE);
 	argv[used++] = "hotcell-vmm";
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 5; i++)
 		argv[used++] = options[i];
 	argv[used++] = specials;
 	if (g->traces)
 		argv[used++] = "--trace";
-	argv[used++] = options[4];
+	argv[used++] = options[5];
 	for (uint32_t i = 0; i < env_count; i++)
 		argv[used++] = env[i];
 	argv[used++] = p->path;
