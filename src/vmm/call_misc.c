@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <linux/capability.h>
+#include <linux/membarrier.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
@@ -353,7 +354,7 @@ CALL(prlimit64)
 	int64_t result;
 
 	if (a[0] && (int)a[0] != g->pid)
-		return -EPERM;
+		return (int)a[0] < 0 || kill((int)a[0], 0) ? -ESRCH : -EPERM;
 	if (a[2] && mem_read(&g->mem, &new, a[2], sizeof(new)))
 		return -EFAULT;
 	result = limit(g, a[1], a[2] ? &new : NULL, &old);
@@ -427,6 +428,22 @@ CALL(getcpu)
 	if (put(g, a[0], &zero, sizeof(zero)) || put(g, a[1], &zero, sizeof(zero)))
 		return -EFAULT;
 	return 0;
+}
+
+CALL(membarrier)
+{
+	const uint64_t known = MEMBARRIER_CMD_PRIVATE_EXPEDITED |
+			       MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED |
+			       MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE |
+			       MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE;
+	uint32_t command = (uint32_t)a[0];
+
+	(void)g;
+	if (a[1])
+		return -EINVAL;
+	if (command == MEMBARRIER_CMD_QUERY)
+		return (int64_t)known;
+	return command & known && !(command & (command - 1)) ? 0 : -EINVAL;
 }
 
 /* ---- when ---- */

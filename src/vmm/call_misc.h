@@ -40,6 +40,7 @@ CALL(sched_getparam);
 CALL(getpriority);
 CALL(setpriority);
 CALL(getcpu);
+CALL(membarrier);
 CALL(clock_gettime);
 CALL(clock_getres);
 CALL(gettimeofday);

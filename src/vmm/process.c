@@ -386,6 +386,11 @@ int64_t call_waitid(struct guest *g, const uint64_t a[6])
 	return 0;
 }
 
+int64_t call_pidfd_open(struct guest *g, const uint64_t a[6])
+{
+	return fds_new(g, (int)syscall(SYS_pidfd_open, (pid_t)a[0], (unsigned)a[1]));
+}
+
 int64_t call_exit(struct guest *g, const uint64_t a[6])
 {
 	thread_end(g, (int)(a[0] & 0xff));
