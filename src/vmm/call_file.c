@@ -50,15 +50,31 @@ uint64_t file_take_progress(int index)
 	return taken;
 }
 
+/* A socket may have a limit for its waits. We never block in it, so the host does not hold it. */
+static void set_sockets_deadline(struct thread *t, int fd, short events)
+{
+	struct timeval limit = { 0 };
+	socklen_t length = sizeof(limit);
+	int option = events & POLLOUT ? SO_SNDTIMEO : SO_RCVTIMEO;
+
+	if (getsockopt(fd, SOL_SOCKET, option, &limit, &length) == 0 &&
+		(limit.tv_sec || limit.tv_usec))
+		thread_wait_until(
+			t, guest_now_ns() + limit.tv_sec * 1000000000LL + limit.tv_usec * 1000LL);
+}
+
 int64_t file_wait(struct guest *g, int fd, short events)
 {
+	struct thread *t = guest_thread(g);
 	int flags = fcntl(fd, F_GETFL);
 
 	if (flags < 0)
 		return -errno;
-	if (flags & O_NONBLOCK)
+	if (flags & O_NONBLOCK || thread_expired(t))
 		return -EAGAIN;
-	thread_wait_fd(guest_thread(g), fd, events);
+	if (!t->tries_again)
+		set_sockets_deadline(t, fd, events);
+	thread_wait_fd(t, fd, events);
 	return CALL_WAITS;
 }
 

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <linux/capability.h>
 #include <linux/membarrier.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
@@ -393,10 +394,70 @@ CALL(sched_yield)
 	return 0;
 }
 
+/* There is one processor, and everybody is scheduled as everybody is. What a program asks or says of
+ * that is checked as Linux would, no more. */
+CALL(sched_setaffinity)
+{
+	uint64_t mask = 0;
+
+	if ((int)a[0] < 0)
+		return -ESRCH;
+	if (mem_read(&g->mem, &mask, a[2], a[1] < sizeof(mask) ? a[1] : sizeof(mask)))
+		return -EFAULT;
+	return mask & 1 ? 0 : -EINVAL;
+}
+
+CALL(sched_getscheduler)
+{
+	(void)g;
+	return (int)a[0] < 0 ? -EINVAL : SCHED_OTHER;
+}
+
+CALL(sched_setparam)
+{
+	int priority;
+
+	if ((int)a[0] < 0)
+		return -EINVAL;
+	if (mem_read(&g->mem, &priority, a[1], sizeof(priority)))
+		return -EFAULT;
+	return priority ? -EINVAL : 0;
+}
+
+CALL(sched_setscheduler)
+{
+	int policy = (int)a[1] & ~SCHED_RESET_ON_FORK;
+
+	if (policy == SCHED_FIFO || policy == SCHED_RR)
+		return -EPERM;
+	return policy < 0 ? -EINVAL : call_sched_setparam(g, (uint64_t[6]){ a[0], a[2] });
+}
+
+CALL(sched_get_priority_max)
+{
+	(void)g;
+	return host_result(sched_get_priority_max((int)a[0]));
+}
+
+CALL(sched_get_priority_min)
+{
+	(void)g;
+	return host_result(sched_get_priority_min((int)a[0]));
+}
+
+CALL(sched_rr_get_interval)
+{
+	const struct timespec interval = { .tv_nsec = 10000000 }; /* a tick */
+
+	return (int)a[0] < 0 ? -EINVAL : mem_write(&g->mem, a[1], &interval, sizeof(interval));
+}
+
 CALL(sched_getaffinity)
 {
 	const uint64_t one = 1;
 
+	if ((int)a[0] < 0)
+		return -ESRCH;
 	if (a[1] < 8)
 		return -EINVAL;
 	return mem_write(&g->mem, a[2], &one, sizeof(one)) ? -EFAULT : 8;
@@ -406,7 +467,7 @@ CALL(sched_getparam)
 {
 	const int zero = 0;
 
-	return mem_write(&g->mem, a[1], &zero, sizeof(zero));
+	return (int)a[0] < 0 ? -EINVAL : mem_write(&g->mem, a[1], &zero, sizeof(zero));
 }
 
 CALL(getpriority)

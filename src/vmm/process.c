@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/own.h"
+#include "vmm/call_path.h"
 #include "vmm/elf.h"
 #include "vmm/fds.h"
 #include "vmm/signal.h"
@@ -302,13 +303,15 @@ static int64_t do_execve(struct guest *g, const char *path, const uint64_t *vect
 	struct words argv = { 0 };
 	struct words env = { 0 };
 	static struct elf_program program;
+	char target[PATH_SIZE];
 	int64_t result = words_read(g, vectors[0], &argv);
 
 	if (result == 0)
 		result = words_read(g, vectors[1], &env);
+	if (path_follow_made(g, path, target, sizeof(target)))
+		path = target;
 	if (result == 0)
-		result = elf_resolve(
-			strcmp(path, "/proc/self/exe") == 0 ? g->exe : path, argv.at, &program);
+		result = elf_resolve(path, argv.at, &program);
 	if (result == 0)
 		result = exec_self(g, &program, env.at, env.count);
 	elf_program_close(&program);
@@ -329,13 +332,22 @@ int64_t call_execveat(struct guest *g, const uint64_t a[6])
 {
 	char path[PATH_SIZE];
 	int len = mem_string(&g->mem, path, a[1], sizeof(path));
+	char whole[PATH_SIZE];
+	const char *directory;
+	int length;
 
 	if (len < 0)
 		return len;
-	/* Relative to a descriptor there is no path to resolve scripts by. */
-	if (path[0] != '/' && (int)a[0] != AT_FDCWD)
-		return -ENOSYS;
-	return do_execve(g, path, &a[2]);
+	if (path[0] == '/' || (int)a[0] == AT_FDCWD)
+		return do_execve(g, path, &a[2]);
+	if (fds_get(a[0]) < 0)
+		return -EBADF;
+	/* A script is opened again, by its interpreter: there must be a name. */
+	directory = fds_name((int)a[0]);
+	if (directory[0] != '/' || (!path[0] && !(a[4] & AT_EMPTY_PATH)))
+		return -ENOENT;
+	length = snprintf(whole, sizeof(whole), "%s%s%s", directory, path[0] ? "/" : "", path);
+	return length < (int)sizeof(whole) ? do_execve(g, whole, &a[2]) : -ENAMETOOLONG;
 }
 
 /* ---- ends ---- */
