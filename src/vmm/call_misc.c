@@ -509,12 +509,28 @@ CALL(membarrier)
 
 /* ---- when ---- */
 
+/* Clocks of processes and threads have negative numbers: the number turned over, and in the last
+ * three bits which of its clocks, 4 for a thread's. Those of the program itself have others here. */
+static clockid_t host_clock(const struct guest *g, uint64_t clock)
+{
+	int id = ~(int32_t)clock >> 3;
+
+	if ((int32_t)clock >= 0)
+		return (clockid_t)clock;
+	if (!(clock & 4))
+		return id == 0 || id == g->pid ? CLOCK_PROCESS_CPUTIME_ID : -1;
+	for (int i = 0; i < THREADS_MAX; i++)
+		if (g->threads[i].used && (id == 0 || g->threads[i].tid == id))
+			return CLOCK_THREAD_CPUTIME_ID;
+	return -1;
+}
+
 CALL(clock_gettime)
 {
+	clockid_t clock = host_clock(g, a[0]);
 	struct timespec now;
 
-	/* Clocks of other processes are named by negative numbers. */
-	if ((int)a[0] < 0 || clock_gettime((clockid_t)a[0], &now))
+	if (clock < 0 || clock_gettime(clock, &now))
 		return -EINVAL;
 	return mem_write(&g->mem, a[1], &now, sizeof(now));
 }
@@ -523,7 +539,7 @@ CALL(clock_getres)
 {
 	struct timespec resolution;
 
-	if ((int)a[0] < 0 || clock_getres((clockid_t)a[0], &resolution))
+	if (host_clock(g, a[0]) < 0 || clock_getres(host_clock(g, a[0]), &resolution))
 		return -EINVAL;
 	return put(g, a[1], &resolution, sizeof(resolution));
 }

@@ -8,6 +8,7 @@
 
 #include "base/own.h"
 #include "vmm/call_file.h"
+#include "vmm/call_path.h"
 #include "vmm/fds.h"
 #include "vmm/stub/layout.h"
 #include "vmm/thread.h"
@@ -359,6 +360,7 @@ static void end_call(struct guest *g, const struct signal_action *action)
 		return;
 	t->tries_again = false;
 	t->deadline_ns = 0;
+	path_forget_opening(g->current);
 	done = file_take_progress(g->current);
 	if (done)
 		t->registers.general.rax =

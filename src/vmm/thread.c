@@ -1,6 +1,7 @@
 #include "vmm/thread.h"
 
 #include "base/own.h"
+#include "vmm/call_path.h"
 #include "vmm/signal.h"
 #include "vmm/warm.h"
 
@@ -280,8 +281,10 @@ void thread_end(struct guest *g, int status)
 void thread_forget_others(struct guest *g)
 {
 	for (int i = 0; i < THREADS_MAX; i++)
-		if (i != g->current)
+		if (i != g->current) {
 			g->threads[i].used = false;
+			path_forget_opening(i);
+		}
 	g->threads_used = 1;
 	guest_thread(g)->tid = g->pid;
 	thread_publish(g);
