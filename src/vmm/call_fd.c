@@ -187,6 +187,8 @@ int64_t call_fcntl(struct guest *g, const uint64_t a[6])
 	case F_GETOWN:
 	case F_SETOWN:
 		return fcntl(fd, F_GETFD) < 0 ? -EBADF : 0; /* nobody: see set_flags() */
+	case F_NOTIFY: /* would come as signals; only taking it back can be had */
+		return a[2] & ~(uint64_t)(uint32_t)DN_MULTISHOT ? -EINVAL : 0;
 	default:
 		return -EINVAL;
 	}

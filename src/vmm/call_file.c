@@ -50,15 +50,31 @@ uint64_t file_take_progress(int index)
 	return taken;
 }
 
+/* A socket may have a limit for its waits. We never block in it, so the host does not hold it. */
+static void set_sockets_deadline(struct thread *t, int fd, short events)
+{
+	struct timeval limit = { 0 };
+	socklen_t length = sizeof(limit);
+	int option = events & POLLOUT ? SO_SNDTIMEO : SO_RCVTIMEO;
+
+	if (getsockopt(fd, SOL_SOCKET, option, &limit, &length) == 0 &&
+		(limit.tv_sec || limit.tv_usec))
+		thread_wait_until(
+			t, guest_now_ns() + limit.tv_sec * 1000000000LL + limit.tv_usec * 1000LL);
+}
+
 int64_t file_wait(struct guest *g, int fd, short events)
 {
+	struct thread *t = guest_thread(g);
 	int flags = fcntl(fd, F_GETFL);
 
 	if (flags < 0)
 		return -errno;
-	if (flags & O_NONBLOCK)
+	if (flags & O_NONBLOCK || thread_expired(t))
 		return -EAGAIN;
-	thread_wait_fd(guest_thread(g), fd, events);
+	if (!t->tries_again)
+		set_sockets_deadline(t, fd, events);
+	thread_wait_fd(t, fd, events);
 	return CALL_WAITS;
 }
 
@@ -409,11 +425,48 @@ int64_t call_copy_file_range(struct guest *g, const uint64_t a[6])
 	return n;
 }
 
-/* Programs fall back on read and write: splice has no way not to block on both sides. */
+static bool is_ready(int fd, short events)
+{
+	struct pollfd poll_fd = { .fd = fd, .events = events };
+
+	return poll(&poll_fd, 1, 0) != 0;
+}
+
+/* Of the two sides only a pipe can be told not to block. The other one is asked before, and gets no
+ * more than what it takes then, unless it is a file, which does not block for long. */
 int64_t call_splice(struct guest *g, const uint64_t a[6])
 {
-	(void)g;
-	return fds_get(a[0]) < 0 ? -EBADF : -EINVAL;
+	int from = fds_get(a[0]);
+	int to = fds_get(a[2]);
+	bool may_wait = !(a[5] & SPLICE_F_NONBLOCK);
+	size_t size = a[4] < PIECES_BYTES_MAX ? a[4] : PIECES_BYTES_MAX;
+	off64_t from_offset = 0;
+	off64_t to_offset = 0;
+	int64_t n;
+
+	if (from < 0 || to < 0)
+		return -EBADF;
+	if (fds_kind(from) != FD_PLAIN || fds_kind(to) != FD_PLAIN)
+		return -EINVAL;
+	if ((a[1] && mem_read(&g->mem, &from_offset, a[1], sizeof(from_offset))) ||
+		(a[3] && mem_read(&g->mem, &to_offset, a[3], sizeof(to_offset))))
+		return -EFAULT;
+	if (may_wait && !is_ready(from, POLLIN))
+		return file_wait(g, from, POLLIN);
+	if (may_wait && !is_ready(to, POLLOUT))
+		return file_wait(g, to, POLLOUT);
+	if (!is_regular(from) && !is_regular(to) && size > PIPE_BUF)
+		size = PIPE_BUF;
+	n = host_result(splice(from, a[1] ? &from_offset : NULL, to, a[3] ? &to_offset : NULL, size,
+		(unsigned)a[5] | SPLICE_F_NONBLOCK));
+	if (n == -EPIPE)
+		signal_raise(g, guest_thread(g), SIGPIPE, NULL);
+	if (n == -EAGAIN && may_wait)
+		return file_wait_a_little(g);
+	if ((n > 0 && a[1] && mem_write(&g->mem, a[1], &from_offset, sizeof(from_offset))) ||
+		(n > 0 && a[3] && mem_write(&g->mem, a[3], &to_offset, sizeof(to_offset))))
+		return -EFAULT;
+	return n;
 }
 
 /* ---- size and storage ---- */

@@ -8,12 +8,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 enum { HEAP_AHEAD = 4 << 20 };
 
-#define PROTECTIONS (PROT_READ | PROT_WRITE | PROT_EXEC)
+#define PROTECTIONS    (PROT_READ | PROT_WRITE | PROT_EXEC)
+#define LEAST_WRITABLE (2UL << 30)
 
 /* In whole pages; false if it is not a range that a program can have. */
 static bool range(uint64_t start, uint64_t length, uint64_t *ret_end)
@@ -28,7 +30,21 @@ static bool range(uint64_t start, uint64_t length, uint64_t *ret_end)
  * it instead of being ended later. Reserved memory is free. */
 static bool is_too_much(const struct guest *g, uint64_t length, unsigned protection, uint64_t flags)
 {
-	return protection & PROT_WRITE && !(flags & MAP_NORESERVE) && length > g->mem.size;
+	uint64_t most = g->memory_bytes * 4 < LEAST_WRITABLE ? LEAST_WRITABLE : g->memory_bytes * 4;
+
+	return protection & PROT_WRITE && !(flags & MAP_NORESERVE) && length > most;
+}
+
+/* RLIMIT_AS, which a program sets to hear of its greed in time. */
+static bool is_over_limit(const struct guest *g, uint64_t more)
+{
+	uint64_t total = more;
+
+	if (g->address_space == RLIM_INFINITY)
+		return false;
+	for (uint32_t i = 0; i < g->mem.areas_count; i++)
+		total += g->mem.areas[i].end - g->mem.areas[i].start;
+	return total > g->address_space;
 }
 
 static int map_file(struct guest *g, struct area *area, uint64_t fd, uint64_t flags)
@@ -67,7 +83,8 @@ int64_t call_mmap(struct guest *g, const uint64_t a[6])
 		is_file = false;
 		area.offset = 0;
 	}
-	if (is_too_much(g, length, protection, flags))
+	if (is_too_much(g, length, protection, flags) ||
+		is_over_limit(g, flags & MAP_FIXED ? 0 : length))
 		return -ENOMEM;
 	if (is_fixed) {
 		if (!range(a[0], length, &end))
@@ -150,7 +167,8 @@ int64_t call_mremap(struct guest *g, const uint64_t a[6])
 		return -EINVAL;
 	if (!area || area->end < end)
 		return -EFAULT;
-	if (is_too_much(g, new_length, area->protection, 0))
+	if (is_too_much(g, new_length, area->protection, 0) ||
+		(new_length > length && is_over_limit(g, new_length - length)))
 		return -ENOMEM;
 	if (!(a[3] & MREMAP_FIXED)) {
 		if (new_length <= length) {
@@ -176,9 +194,14 @@ int64_t call_mremap(struct guest *g, const uint64_t a[6])
 			(to < a[0] + length && a[0] < end))
 			return -EINVAL;
 	}
-	/* What is shared would have to stay so. */
-	if (area->kind == AREA_SHARED)
-		return -ENOMEM;
+	if (to && area->kind == AREA_SHARED) {
+		more = *area;
+		more.offset += a[0] - area->start;
+		more.start = to;
+		more.end = to + new_length;
+		result = mem_move_shared(&g->mem, &more, a[0], length);
+		return result ? result : (int64_t)to;
+	}
 	return to ? grow_elsewhere(g, area, a[0], length, new_length, to) : -ENOMEM;
 }
 
@@ -221,7 +244,10 @@ int64_t call_brk(struct guest *g, const uint64_t a[6])
 	if (a[0] > heap->end) {
 		more.start = heap->end;
 		more.end = PAGE_UP(a[0]) + HEAP_AHEAD;
-		if (is_too_much(g, more.end - start, more.protection, 0))
+		if (is_over_limit(g, more.end - more.start))
+			more.end = PAGE_UP(a[0]);
+		if (is_too_much(g, more.end - start, more.protection, 0) ||
+			is_over_limit(g, more.end - more.start))
 			return (int64_t)now;
 		if (!mem_is_free(&g->mem, more.start, more.end))
 			more.end = PAGE_UP(a[0]);

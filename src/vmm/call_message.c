@@ -39,7 +39,16 @@ static bool are_programs_fds(const struct cmsghdr *c)
 	return true;
 }
 
-/* What is sent: descriptors of the program, or who it is; the host checks the latter. */
+/* Numbers that go into a packet's header. */
+static bool is_header_field(const struct cmsghdr *c)
+{
+	if (c->cmsg_level == IPPROTO_IP)
+		return c->cmsg_type == IP_TTL || c->cmsg_type == IP_TOS;
+	return c->cmsg_level == IPPROTO_IPV6 &&
+	       (c->cmsg_type == IPV6_HOPLIMIT || c->cmsg_type == IPV6_TCLASS);
+}
+
+/* What is sent: descriptors of the program, who it is, which the host checks, or such a number. */
 static int check_control(const struct message *m)
 {
 	size_t at = 0;
@@ -49,10 +58,12 @@ static int check_control(const struct message *m)
 
 		if (c->cmsg_len < CMSG_LEN(0) || c->cmsg_len > m->ours.msg_controllen - at)
 			return -EINVAL;
-		if (c->cmsg_level != SOL_SOCKET ||
-			(c->cmsg_type != SCM_RIGHTS && c->cmsg_type != SCM_CREDENTIALS))
+		if (!is_header_field(c) &&
+			(c->cmsg_level != SOL_SOCKET ||
+				(c->cmsg_type != SCM_RIGHTS && c->cmsg_type != SCM_CREDENTIALS)))
 			return -EINVAL;
-		if (c->cmsg_type == SCM_RIGHTS && !are_programs_fds(c))
+		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+			!are_programs_fds(c))
 			return -EBADF;
 		at += CMSG_ALIGN(c->cmsg_len);
 	}

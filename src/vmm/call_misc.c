@@ -1,6 +1,7 @@
 #include "vmm/call_misc.h"
 
 #include "base/own.h"
+#include "vmm/fds.h"
 #include "vmm/pids.h"
 #include "vmm/signal.h"
 #include "vmm/stub/layout.h"
@@ -10,6 +11,8 @@
 
 #include <errno.h>
 #include <linux/capability.h>
+#include <linux/membarrier.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
@@ -126,11 +129,31 @@ CALL(getresid)
 	return 0;
 }
 
-/* To what it is already, in any of up to three places; nothing else. */
+/* To what it is already, or "leave it"; nothing else. */
+static int64_t set_ids(const uint64_t *ids, int count)
+{
+	for (int i = 0; i < count; i++)
+		if ((uint32_t)ids[i] != ID && (uint32_t)ids[i] != UINT32_MAX)
+			return -EPERM;
+	return 0;
+}
+
 CALL(set_id)
 {
 	(void)g;
-	return (uint32_t)a[0] == ID || (uint32_t)a[0] == UINT32_MAX ? 0 : -EPERM;
+	return (uint32_t)a[0] == UINT32_MAX ? -EINVAL : set_ids(a, 1);
+}
+
+CALL(set_two_ids)
+{
+	(void)g;
+	return set_ids(a, 2);
+}
+
+CALL(set_three_ids)
+{
+	(void)g;
+	return set_ids(a, 3);
 }
 
 CALL(getgroups)
@@ -269,25 +292,41 @@ CALL(getrandom)
 
 /* ---- how much ---- */
 
-/* The VMM's own limit of descriptors is another one than the program's. */
+struct own_limit {
+	uint64_t *now;
+	uint64_t *most;
+};
+
+/* Descriptors and address space are the program's, not ours. */
+static int64_t own_limit(
+	const struct own_limit *limit, const struct rlimit *new, struct rlimit *old)
+{
+	*old = (struct rlimit){ *limit->now, *limit->most };
+	if (!new)
+		return 0;
+	if (new->rlim_max > *limit->most)
+		return -EPERM;
+	*limit->now = new->rlim_cur;
+	*limit->most = new->rlim_max;
+	return 0;
+}
+
 static int64_t limit(struct guest *g, uint64_t which, const struct rlimit *new, struct rlimit *old)
 {
+	struct own_limit files = { &g->open_files, &g->open_files_most };
+	struct own_limit space = { &g->address_space, &g->address_space_most };
+
 	if (which >= RLIM_NLIMITS)
 		return -EINVAL;
 	if (new &&new->rlim_cur > new->rlim_max)
 		return -EINVAL;
-	if (which == RLIMIT_NOFILE) {
-		*old = (struct rlimit){ g->open_files, g->open_files };
-		if (new &&new->rlim_max > g->open_files)
-			return -EPERM;
-		if (new)
-			g->open_files = new->rlim_cur;
-		return 0;
-	}
+	if (which == RLIMIT_NOFILE)
+		return own_limit(&files, new, old);
+	if (which == RLIMIT_AS)
+		return own_limit(&space, new, old);
 	if (getrlimit((__rlimit_resource_t)which, old))
 		return -errno;
-	/* Address space is the guest's, not ours; and a core limit is not to be touched. */
-	if (!new || which == RLIMIT_AS || which == RLIMIT_DATA || which == RLIMIT_STACK)
+	if (!new || which == RLIMIT_DATA || which == RLIMIT_STACK)
 		return 0;
 	warm_spoil(g); /* it cannot be raised again */
 	return HOST(setrlimit((__rlimit_resource_t)which, new));
@@ -318,7 +357,7 @@ CALL(prlimit64)
 	int64_t result;
 
 	if (a[0] && (int)a[0] != g->pid)
-		return -EPERM;
+		return (int)a[0] < 0 || kill((int)a[0], 0) ? -ESRCH : -EPERM;
 	if (a[2] && mem_read(&g->mem, &new, a[2], sizeof(new)))
 		return -EFAULT;
 	result = limit(g, a[1], a[2] ? &new : NULL, &old);
@@ -357,10 +396,70 @@ CALL(sched_yield)
 	return 0;
 }
 
+/* There is one processor, and everybody is scheduled as everybody is. What a program asks or says of
+ * that is checked as Linux would, no more. */
+CALL(sched_setaffinity)
+{
+	uint64_t mask = 0;
+
+	if ((int)a[0] < 0)
+		return -ESRCH;
+	if (mem_read(&g->mem, &mask, a[2], a[1] < sizeof(mask) ? a[1] : sizeof(mask)))
+		return -EFAULT;
+	return mask & 1 ? 0 : -EINVAL;
+}
+
+CALL(sched_getscheduler)
+{
+	(void)g;
+	return (int)a[0] < 0 ? -EINVAL : SCHED_OTHER;
+}
+
+CALL(sched_setparam)
+{
+	int priority;
+
+	if ((int)a[0] < 0)
+		return -EINVAL;
+	if (mem_read(&g->mem, &priority, a[1], sizeof(priority)))
+		return -EFAULT;
+	return priority ? -EINVAL : 0;
+}
+
+CALL(sched_setscheduler)
+{
+	int policy = (int)a[1] & ~SCHED_RESET_ON_FORK;
+
+	if (policy == SCHED_FIFO || policy == SCHED_RR)
+		return -EPERM;
+	return policy < 0 ? -EINVAL : call_sched_setparam(g, (uint64_t[6]){ a[0], a[2] });
+}
+
+CALL(sched_get_priority_max)
+{
+	(void)g;
+	return host_result(sched_get_priority_max((int)a[0]));
+}
+
+CALL(sched_get_priority_min)
+{
+	(void)g;
+	return host_result(sched_get_priority_min((int)a[0]));
+}
+
+CALL(sched_rr_get_interval)
+{
+	const struct timespec interval = { .tv_nsec = 10000000 }; /* a tick */
+
+	return (int)a[0] < 0 ? -EINVAL : mem_write(&g->mem, a[1], &interval, sizeof(interval));
+}
+
 CALL(sched_getaffinity)
 {
 	const uint64_t one = 1;
 
+	if ((int)a[0] < 0)
+		return -ESRCH;
 	if (a[1] < 8)
 		return -EINVAL;
 	return mem_write(&g->mem, a[2], &one, sizeof(one)) ? -EFAULT : 8;
@@ -370,13 +469,19 @@ CALL(sched_getparam)
 {
 	const int zero = 0;
 
-	return mem_write(&g->mem, a[1], &zero, sizeof(zero));
+	return (int)a[0] < 0 ? -EINVAL : mem_write(&g->mem, a[1], &zero, sizeof(zero));
 }
 
 CALL(getpriority)
 {
-	UNUSED;
-	return 20; /* nice 0 */
+	(void)g;
+	return host_result(syscall(SYS_getpriority, (int)a[0], (id_t)a[1]));
+}
+
+CALL(setpriority)
+{
+	warm_spoil(g); /* it cannot be raised again */
+	return HOST(setpriority((__priority_which_t)a[0], (id_t)a[1], (int)a[2]));
 }
 
 CALL(getcpu)
@@ -388,14 +493,46 @@ CALL(getcpu)
 	return 0;
 }
 
+CALL(membarrier)
+{
+	const uint64_t known = MEMBARRIER_CMD_PRIVATE_EXPEDITED |
+			       MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED |
+			       MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE |
+			       MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE;
+	uint32_t command = (uint32_t)a[0];
+
+	(void)g;
+	if (a[1])
+		return -EINVAL;
+	if (command == MEMBARRIER_CMD_QUERY)
+		return (int64_t)known;
+	return command & known && !(command & (command - 1)) ? 0 : -EINVAL;
+}
+
 /* ---- when ---- */
+
+/* Clocks of processes and threads have negative numbers: the number turned over, and in the last
+ * three bits which of its clocks, 4 for a thread's. Those of the program itself have others here. */
+static clockid_t host_clock(const struct guest *g, uint64_t clock)
+{
+	int id = ~(int32_t)clock >> 3;
+
+	if ((int32_t)clock >= 0)
+		return (clockid_t)clock;
+	if (!(clock & 4))
+		return id == 0 || id == g->pid ? CLOCK_PROCESS_CPUTIME_ID : -1;
+	for (int i = 0; i < THREADS_MAX; i++)
+		if (g->threads[i].used && (id == 0 || g->threads[i].tid == id))
+			return CLOCK_THREAD_CPUTIME_ID;
+	return -1;
+}
 
 CALL(clock_gettime)
 {
+	clockid_t clock = host_clock(g, a[0]);
 	struct timespec now;
 
-	/* Clocks of other processes are named by negative numbers. */
-	if ((int)a[0] < 0 || clock_gettime((clockid_t)a[0], &now))
+	if (clock < 0 || clock_gettime(clock, &now))
 		return -EINVAL;
 	return mem_write(&g->mem, a[1], &now, sizeof(now));
 }
@@ -404,7 +541,7 @@ CALL(clock_getres)
 {
 	struct timespec resolution;
 
-	if ((int)a[0] < 0 || clock_getres((clockid_t)a[0], &resolution))
+	if (host_clock(g, a[0]) < 0 || clock_getres(host_clock(g, a[0]), &resolution))
 		return -EINVAL;
 	return put(g, a[1], &resolution, sizeof(resolution));
 }

@@ -140,25 +140,92 @@ static bool is_fifo(const struct place *place)
 }
 
 /* Opening a FIFO blocks until somebody opens its other end, so everything is opened without blocking
- * and made blocking afterwards. A reader then gets its FIFO early; that shows nowhere, since poll
- * says nothing about a FIFO that never had a writer, and its reads wait. */
-static int64_t open_on_host(struct guest *g, const struct place *place, const struct open_how *how)
+ * and made blocking afterwards. A writer tries until there is a reader. A reader has its descriptor
+ * at once, or no writer would ever come; it is kept here until one has come. */
+static int readers[THREADS_MAX]; /* 0 = none */
+
+static int take_reader(int index)
+{
+	int fd = readers[index];
+
+	readers[index] = 0;
+	return fd;
+}
+
+void path_forget_opening(int index)
+{
+	int fd = take_reader(index);
+
+	if (fd)
+		close(fd);
+}
+
+/* Without taking anything out of it: tee() finds data, or an end (0) as long as nobody can write. One
+ * who came and went has left POLLHUP. */
+static bool had_writer(int fd)
+{
+	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
+	int scratch[2];
+	bool had;
+
+	if (poll(&poll_fd, 1, 0) != 0 || pipe2(scratch, O_CLOEXEC))
+		return true;
+	had = tee(fd, scratch[1], 1, SPLICE_F_NONBLOCK) != 0;
+	close(scratch[0]);
+	close(scratch[1]);
+	return had;
+}
+
+/* Out of the program's way until there is a writer, and back. Each closes `fd`. */
+static int64_t await_writer(struct guest *g, int fd)
+{
+	int kept = fcntl(fd, F_DUPFD_CLOEXEC, VMM_OWN_FDS);
+
+	close(fd);
+	if (kept < 0)
+		return -ENFILE;
+	readers[g->current] = kept;
+	return file_wait_a_little(g);
+}
+
+static int bring_back(int kept, uint64_t flags)
+{
+	int fd = fcntl(kept, flags & O_CLOEXEC ? F_DUPFD_CLOEXEC : F_DUPFD, 0);
+
+	close(kept);
+	return fd;
+}
+
+static bool is_reader_of_fifo(int fd, uint64_t flags)
+{
+	struct stat st;
+
+	return (flags & O_ACCMODE) == O_RDONLY && fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode);
+}
+
+static int open_without_blocking(const struct place *place, const struct open_how *how)
 {
 	struct open_how ours = *how;
-	bool is_blocking = !(how->flags & (O_NONBLOCK | O_PATH));
-	int fd;
 
-	if (is_blocking)
-		ours.flags |= O_NONBLOCK;
 	if (!(how->flags & O_PATH))
-		ours.flags |= O_NOCTTY;
+		ours.flags |= O_NONBLOCK | O_NOCTTY;
 	if (how->resolve)
-		fd = (int)syscall(SYS_openat2, place->directory, place->path, &ours, sizeof(ours));
-	else
-		fd = openat(place->directory, place->path, (int)ours.flags, (mode_t)ours.mode);
+		return (int)syscall(
+			SYS_openat2, place->directory, place->path, &ours, sizeof(ours));
+	return openat(place->directory, place->path, (int)ours.flags, (mode_t)ours.mode);
+}
+
+static int64_t open_on_host(struct guest *g, const struct place *place, const struct open_how *how)
+{
+	bool is_blocking = !(how->flags & (O_NONBLOCK | O_PATH));
+	int kept = guest_thread(g)->tries_again ? take_reader(g->current) : 0;
+	int fd = kept ? kept : open_without_blocking(place, how);
+
 	if (fd < 0 && errno == ENXIO && is_blocking)
 		return is_fifo(place) ? file_wait_a_little(g) : -ENXIO;
-	fd = fds_new(g, fd);
+	if (fd >= 0 && is_blocking && is_reader_of_fifo(fd, how->flags) && !had_writer(fd))
+		return await_writer(g, fd);
+	fd = fds_new(g, kept ? bring_back(kept, how->flags) : fd);
 	if (fd < 0)
 		return fd;
 	if (is_blocking)

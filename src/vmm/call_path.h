@@ -24,6 +24,10 @@ bool path_follow_made(struct guest *g, const char *path, char *ret, size_t size)
 /* Without "//", "/./" and "/../", in place. The path is absolute. */
 void path_normalise(char *path);
 
+/* The call of thread number `index` ends by a signal: if it was waiting to open a FIFO, it no longer
+ * is one who reads it. */
+void path_forget_opening(int index);
+
 /* fstat of a descriptor of the program, whatever stands behind it. Returns 0 or a negative errno. */
 int path_stat_fd(int fd, struct stat *ret);
 

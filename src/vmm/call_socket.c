@@ -248,6 +248,8 @@ const struct socket_option socket_options[] = {
 	{ SOL_SOCKET, SO_SNDTIMEO, true },
 	{ SOL_SOCKET, SO_RCVTIMEO, true },
 	{ SOL_SOCKET, SO_PASSCRED, true },
+	{ SOL_SOCKET, SO_TIMESTAMP, true },
+	{ SOL_SOCKET, SO_PRIORITY, true },
 	{ IPPROTO_TCP, TCP_NODELAY, true },
 	{ IPPROTO_TCP, TCP_MAXSEG, true },
 	{ IPPROTO_TCP, TCP_CORK, true },
@@ -256,16 +258,31 @@ const struct socket_option socket_options[] = {
 	{ IPPROTO_TCP, TCP_KEEPCNT, true },
 	{ IPPROTO_TCP, TCP_QUICKACK, true },
 	{ IPPROTO_TCP, TCP_USER_TIMEOUT, true },
+	{ IPPROTO_TCP, TCP_DEFER_ACCEPT, true },
+	{ IPPROTO_TCP, TCP_SYNCNT, true },
+	{ IPPROTO_TCP, TCP_INFO, false },
 	{ IPPROTO_IP, IP_TOS, true },
+	{ IPPROTO_IP, IP_RECVTOS, true },
+	{ IPPROTO_IP, IP_RECVTTL, true },
+	{ IPPROTO_IP, IP_PKTINFO, true },
+	{ IPPROTO_IP, IP_MULTICAST_TTL, true },
+	{ IPPROTO_IP, IP_MULTICAST_LOOP, true },
 	{ IPPROTO_IP, IP_TTL, true },
 	{ IPPROTO_IP, IP_RECVERR, true },
 	{ IPPROTO_IPV6, IPV6_V6ONLY, true },
 	{ IPPROTO_IPV6, IPV6_RECVERR, true },
+	{ IPPROTO_IPV6, IPV6_UNICAST_HOPS, true },
+	{ IPPROTO_IPV6, IPV6_MULTICAST_HOPS, true },
+	{ IPPROTO_IPV6, IPV6_MULTICAST_LOOP, true },
+	{ IPPROTO_IPV6, IPV6_TCLASS, true },
+	{ IPPROTO_IPV6, IPV6_RECVTCLASS, true },
+	{ IPPROTO_IPV6, IPV6_RECVHOPLIMIT, true },
+	{ IPPROTO_IPV6, IPV6_RECVPKTINFO, true },
 };
 
 const unsigned socket_options_count = COUNT(socket_options);
 
-enum { OPTION_SIZE = 64 };
+enum { OPTION_SIZE = 256 }; /* struct tcp_info is the longest */
 
 static const struct socket_option *find_option(uint64_t level, uint64_t name)
 {

@@ -282,7 +282,8 @@ static void take_interrupt(struct guest *g)
 	}
 	guest_shared(g)->attention = 0;
 	guest_flush_output(g);
-	if (tick_happened() && thread_others_run(g))
+	/* Others may be asleep, but their time may have come. */
+	if (tick_happened() && g->threads_used > 1)
 		thread_schedule(g);
 }
 

@@ -92,6 +92,9 @@ struct guest {
 	uint64_t open_files;     /* the program's limit of descriptors */
 	uint64_t open_files_max; /* what it was at the start of every run */
 	uint64_t memory_bytes;
+	uint64_t open_files_most;
+	uint64_t address_space; /* RLIMIT_AS */
+	uint64_t address_space_most;
 	bool traces;
 	bool discards_output;
 

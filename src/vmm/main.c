@@ -25,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { FAILED = 125, MEMORY_DEFAULT = 512 << 20 };
@@ -34,6 +35,7 @@ enum { FAILED = 125, MEMORY_DEFAULT = 512 << 20 };
 struct options {
 	uint64_t open_files;
 	uint64_t memory_bytes;
+	uint64_t address_space;
 	uint64_t ignored;
 	uint64_t blocked;
 	const char *specials;
@@ -65,6 +67,8 @@ static bool take_option(struct options *o, const char *word)
 		o->open_files = x < VMM_GUEST_FDS ? x : VMM_GUEST_FDS;
 	else if (sscanf(word, "--memory=%llu", &x) == 1)
 		o->memory_bytes = x;
+	else if (sscanf(word, "--address-space=%llu", &x) == 1)
+		o->address_space = x;
 	else if (sscanf(word, "--signals=%llx,%llx", &x, &y) == 2) {
 		o->ignored = x;
 		o->blocked = y;
@@ -88,10 +92,11 @@ static bool take_option(struct options *o, const char *word)
 }
 
 /* Room for four times what it may use: addresses are handed out 2 MiB at a time, and what counts is
- * what is touched, which the cell's own limit holds. */
+ * what is touched, which the cell's own limit holds. A file that is mapped takes room, too, however
+ * little of it is looked at. */
 static uint64_t memory_size(uint64_t limit)
 {
-	uint64_t size = limit * 4 < (2UL << 30) ? 2UL << 30 : limit * 4;
+	uint64_t size = limit * 4 < (16UL << 30) ? 16UL << 30 : limit * 4;
 
 	return size < MEMORY_MAX ? size : MEMORY_MAX;
 }
@@ -115,6 +120,8 @@ static void set_up(struct guest *g, const struct options *o)
 	g->pid = pids_shown(getpid());
 	g->open_files = g->open_files_max = o->open_files;
 	g->memory_bytes = o->memory_bytes;
+	g->open_files_most = o->open_files;
+	g->address_space = g->address_space_most = o->address_space;
 	g->traces = o->traces;
 	g->current = thread_new(g);
 	guest_thread(g)->tid = g->pid;
@@ -195,7 +202,11 @@ static _Noreturn void serve_from_snapshot(struct guest *g, const struct options 
 
 int main(int argc, char **argv)
 {
-	struct options options = { .open_files = 256, .memory_bytes = MEMORY_DEFAULT };
+	struct options options = {
+		.open_files = 256,
+		.memory_bytes = MEMORY_DEFAULT,
+		.address_space = RLIM_INFINITY,
+	};
 	struct guest *g = &the_guest;
 	const char **environment;
 	unsigned long count;

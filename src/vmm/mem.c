@@ -414,6 +414,40 @@ int mem_map_file(struct mem *m, const struct area *area, int fd)
 	return result;
 }
 
+int mem_move_shared(struct mem *m, const struct area *area, uint64_t from, uint64_t length)
+{
+	uint64_t new_length = area->end - area->start;
+	uint8_t *source = behind(m, from);
+	uint8_t *whole;
+	int result = 0;
+
+	/* From length 0 the host makes a second mapping of the same file, as long as we like. */
+	whole = source ? mremap(source, 0, new_length, MREMAP_MAYMOVE) : MAP_FAILED;
+	if (whole == MAP_FAILED)
+		return -ENOMEM;
+	result = mem_unmap(m, from, from + length);
+	if (result == 0)
+		result = wipe(m, area->start, area->end);
+	for (uint64_t at = area->start; at < area->end && result == 0;) {
+		uint64_t next = to_block_end(at, area->end);
+		struct block *b = tables_bind(m, at);
+		uint8_t *host = b ? m->host + (uint64_t)b->chunk * CHUNK + at % CHUNK : NULL;
+
+		if (host)
+			note_remap(m, host, next - at);
+		if (!host || mremap(whole + (at - area->start), next - at, next - at,
+				     MREMAP_MAYMOVE | MREMAP_FIXED, host) == MAP_FAILED)
+			result = -ENOMEM;
+		at = next;
+	}
+	if (result) {
+		munmap(whole, new_length); /* what has been moved has left a hole */
+		return result;
+	}
+	result = set_area(m, area);
+	return result ? result : tables_sync(m, area->start, area->end, true);
+}
+
 int mem_unmap(struct mem *m, uint64_t start, uint64_t end)
 {
 	int result = split(m, start);

@@ -112,6 +112,8 @@ int mem_map_file(struct mem *m, const struct area *area, int fd);
 int mem_unmap(struct mem *m, uint64_t start, uint64_t end);
 int mem_protect(struct mem *m, uint64_t start, uint64_t end, unsigned protection);
 int mem_move(struct mem *m, uint64_t from, uint64_t to, uint64_t length);
+/* What is shared stays so: the new area is the old one's file, whose range is then free. */
+int mem_move_shared(struct mem *m, const struct area *area, uint64_t from, uint64_t length);
 void mem_zero(struct mem *m, uint64_t start, uint64_t end);
 uint32_t mem_name(struct mem *m, const char *name);
 

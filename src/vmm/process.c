@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/own.h"
 #include "vmm/call_misc.h"
+#include "vmm/call_path.h"
 #include "vmm/elf.h"
 #include "vmm/fds.h"
 #include "vmm/pids.h"
@@ -293,17 +294,19 @@ static int64_t exec_self(
 		(unsigned long long)tick_ns_per_tsc_32());
 	pids_get(&host, &shown);
 	snprintf(options[4], OPTION_SIZE, "--shown=%d,%d", host, shown);
-	snprintf(options[5], OPTION_SIZE, "%u", env_count);
+	snprintf(options[5], OPTION_SIZE, "--address-space=%llu",
+		(unsigned long long)g->address_space);
+	snprintf(options[6], OPTION_SIZE, "%u", env_count);
 	used = (size_t)snprintf(specials, sizeof(specials), "--special=");
 	special_save(specials + used, SPECIALS_SIZE);
 	used = 0;
 	argv[used++] = "hotcell-vmm";
-	for (int i = 0; i < 5; i++)
+	for (int i = 0; i < 6; i++)
 		argv[used++] = options[i];
 	argv[used++] = specials;
 	if (g->traces)
 		argv[used++] = "--trace";
-	argv[used++] = options[5];
+	argv[used++] = options[6];
 	for (uint32_t i = 0; i < env_count; i++)
 		argv[used++] = env[i];
 	argv[used++] = p->path;
@@ -326,6 +329,7 @@ static int64_t do_execve(struct guest *g, const char *path, const uint64_t *vect
 	struct words argv = { 0 };
 	struct words env = { 0 };
 	static struct elf_program program;
+	char target[PATH_SIZE];
 	int64_t result = words_read(g, vectors[0], &argv);
 
 	/* As Linux does since 5.18: everybody has a name. */
@@ -333,9 +337,10 @@ static int64_t do_execve(struct guest *g, const char *path, const uint64_t *vect
 		argv.at[0] = "";
 	if (result == 0)
 		result = words_read(g, vectors[1], &env);
+	if (path_follow_made(g, path, target, sizeof(target)))
+		path = target;
 	if (result == 0)
-		result = elf_resolve(
-			strcmp(path, "/proc/self/exe") == 0 ? g->exe : path, argv.at, &program);
+		result = elf_resolve(path, argv.at, &program);
 	if (result == 0)
 		result = exec_self(g, &program, env.at, env.count);
 	elf_program_close(&program);
@@ -356,13 +361,22 @@ int64_t call_execveat(struct guest *g, const uint64_t a[6])
 {
 	char path[PATH_SIZE];
 	int len = mem_string(&g->mem, path, a[1], sizeof(path));
+	char whole[PATH_SIZE];
+	const char *directory;
+	int length;
 
 	if (len < 0)
 		return len;
-	/* Relative to a descriptor there is no path to resolve scripts by. */
-	if (path[0] != '/' && (int)a[0] != AT_FDCWD)
-		return -ENOSYS;
-	return do_execve(g, path, &a[2]);
+	if (path[0] == '/' || (int)a[0] == AT_FDCWD)
+		return do_execve(g, path, &a[2]);
+	if (fds_get(a[0]) < 0)
+		return -EBADF;
+	/* A script is opened again, by its interpreter: there must be a name. */
+	directory = fds_name((int)a[0]);
+	if (directory[0] != '/' || (!path[0] && !(a[4] & AT_EMPTY_PATH)))
+		return -ENOENT;
+	length = snprintf(whole, sizeof(whole), "%s%s%s", directory, path[0] ? "/" : "", path);
+	return length < (int)sizeof(whole) ? do_execve(g, whole, &a[2]) : -ENAMETOOLONG;
 }
 
 /* ---- ends ---- */
@@ -413,6 +427,11 @@ int64_t call_waitid(struct guest *g, const uint64_t a[6])
 	if (a[4] && info.si_pid && mem_write(&g->mem, a[4], &usage, sizeof(usage)))
 		return -EFAULT;
 	return 0;
+}
+
+int64_t call_pidfd_open(struct guest *g, const uint64_t a[6])
+{
+	return fds_new(g, (int)syscall(SYS_pidfd_open, (pid_t)a[0], (unsigned)a[1]));
 }
 
 int64_t call_exit(struct guest *g, const uint64_t a[6])

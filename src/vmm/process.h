@@ -12,6 +12,7 @@ int64_t call_execve(struct guest *g, const uint64_t a[6]);
 int64_t call_execveat(struct guest *g, const uint64_t a[6]);
 int64_t call_wait4(struct guest *g, const uint64_t a[6]);
 int64_t call_waitid(struct guest *g, const uint64_t a[6]);
+int64_t call_pidfd_open(struct guest *g, const uint64_t a[6]);
 int64_t call_exit(struct guest *g, const uint64_t a[6]);
 int64_t call_exit_group(struct guest *g, const uint64_t a[6]);
 

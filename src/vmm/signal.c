@@ -8,6 +8,8 @@
 
 #include "base/own.h"
 #include "vmm/call_file.h"
+#include "vmm/call_path.h"
+#include "vmm/fds.h"
 #include "vmm/pids.h"
 #include "vmm/signal_frame.h"
 #include "vmm/stub/layout.h"
@@ -351,6 +353,7 @@ static void end_call(struct guest *g, const struct signal_action *action)
 		return;
 	t->tries_again = false;
 	t->deadline_ns = 0;
+	path_forget_opening(g->current);
 	done = file_take_progress(g->current);
 	if (done)
 		t->registers.general.rax =
@@ -582,6 +585,38 @@ int64_t call_kill(struct guest *g, const uint64_t a[6])
 	if (number)
 		signal_raise(g, NULL, (int)number, &info);
 	return 0;
+}
+
+int64_t call_rt_sigqueueinfo(struct guest *g, const uint64_t a[6])
+{
+	int pid = (int)a[0];
+	uint64_t number = a[1];
+	siginfo_t info;
+
+	if (mem_read(&g->mem, &info, a[2], sizeof(info)))
+		return -EFAULT;
+	info.si_signo = (int)number;
+	if (number > SIGNALS_MAX)
+		return -EINVAL;
+	if (pid != g->pid)
+		return host_result(syscall(SYS_rt_sigqueueinfo, pid, (int)number, &info));
+	if (number)
+		signal_raise(g, NULL, (int)number, &info);
+	return 0;
+}
+
+/* One to ourselves comes back to us like any other. */
+int64_t call_pidfd_send_signal(struct guest *g, const uint64_t a[6])
+{
+	int fd = fds_get(a[0]);
+	siginfo_t info;
+
+	if (fd < 0)
+		return fd;
+	if (a[2] && mem_read(&g->mem, &info, a[2], sizeof(info)))
+		return -EFAULT;
+	return host_result(
+		syscall(SYS_pidfd_send_signal, fd, (int)a[1], a[2] ? &info : NULL, (unsigned)a[3]));
 }
 
 int64_t call_tkill(struct guest *g, const uint64_t a[6])

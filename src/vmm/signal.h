@@ -36,6 +36,8 @@ int64_t call_sigaltstack(struct guest *g, const uint64_t a[6]);
 int64_t call_kill(struct guest *g, const uint64_t a[6]);
 int64_t call_tkill(struct guest *g, const uint64_t a[6]);
 int64_t call_tgkill(struct guest *g, const uint64_t a[6]);
+int64_t call_rt_sigqueueinfo(struct guest *g, const uint64_t a[6]);
+int64_t call_pidfd_send_signal(struct guest *g, const uint64_t a[6]);
 int64_t call_pause(struct guest *g, const uint64_t a[6]);
 
 #endif

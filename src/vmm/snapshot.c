@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -268,7 +269,8 @@ static void read_books(struct guest *g)
 	memcpy(g->exe, h->exe, sizeof(h->exe));
 	memcpy(g->comm, h->comm, sizeof(h->comm));
 	g->pending = 0;
-	g->open_files = g->open_files_max;
+	g->open_files = g->open_files_most = g->open_files_max;
+	g->address_space = g->address_space_most = RLIM_INFINITY;
 	m->snapshot_chunks = h->next_chunk;
 	m->remaps_count = 0;
 }

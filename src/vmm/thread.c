@@ -1,6 +1,7 @@
 #include "vmm/thread.h"
 
 #include "base/own.h"
+#include "vmm/call_path.h"
 #include "vmm/signal.h"
 #include "vmm/try.h"
 #include "vmm/warm.h"
@@ -233,12 +234,14 @@ void thread_schedule(struct guest *g)
 	for (;;) {
 		signal_distribute(g);
 		wake_by_time_and_signals(g);
+		/* Who waits for a descriptor gets a look at it even if somebody can run without. */
+		if (next_runnable(g) >= 0)
+			wait_for_anything(g, true);
 		next = next_runnable(g);
-		if (next < 0)
-			warm_idle_if_waiting(g);
-		wait_for_anything(g, next >= 0);
 		if (next >= 0)
 			break;
+		warm_idle_if_waiting(g);
+		wait_for_anything(g, false);
 	}
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	switch_to(g, next);
@@ -280,8 +283,10 @@ void thread_end(struct guest *g, int status)
 void thread_forget_others(struct guest *g)
 {
 	for (int i = 0; i < THREADS_MAX; i++)
-		if (i != g->current)
+		if (i != g->current) {
 			g->threads[i].used = false;
+			path_forget_opening(i);
+		}
 	g->threads_used = 1;
 	guest_thread(g)->tid = g->pid;
 	thread_publish(g);
