@@ -417,7 +417,8 @@ int mem_map_file(struct mem *m, const struct area *area, int fd)
 int mem_move_shared(struct mem *m, const struct area *area, uint64_t from, uint64_t length)
 {
 	uint64_t new_length = area->end - area->start;
-	uint8_t *source = behind(m, from);
+	const struct block *first = tables_block(m, from);
+	uint8_t *source = first ? m->host + (uint64_t)first->chunk * CHUNK + from % CHUNK : NULL;
 	uint8_t *whole;
 	int result = 0;
 
