@@ -272,7 +272,7 @@ static void take_interrupt(struct guest *g)
 	/* The stub is soon done, and then leaves by itself. A program that has gone there on its own
 	 * account may stay for ever. */
 	if (in_stub(g)) {
-		if (g->exits != at_exit + 1)
+		if (since_ns == 0 || g->exits != at_exit + 1)
 			since_ns = now;
 		at_exit = g->exits;
 		if (now - since_ns > STUB_MAX_NS)
