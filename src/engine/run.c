@@ -56,7 +56,7 @@ static void leave_cell(struct hotcell_work *work)
 	work->cell->work = NULL;
 	if (work->owns_cell) {
 		cell_drop(work->cell);
-	} else if (work->profile && !work->cell->gone) {
+	} else if (work->clears && !work->cell->gone) {
 		/* What one run left, another one's must not find. */
 		put_bare(&work->engine->out, CELL_CLEAR);
 		cell_send(work->cell);
@@ -538,6 +538,13 @@ static int begin(struct hotcell_work *work, const struct cell_wish *wish, struct
 	return 0;
 }
 
+/* Whether runs like this one come out of a warm machine, and so find nothing of each other. */
+static bool may_be_warm(const struct hotcell *h, const struct hotcell_request *q,
+	const struct tool *tool, enum isolation_kind kind)
+{
+	return kind == ISOLATION_VM && !q->trace && !q->cold && snapshot_is_possible(h, tool);
+}
+
 /* Whether a warm machine is to serve it, and of which profile. One that cannot be made is no reason
  * to fail: the program starts cold then. */
 static int choose_warmth(struct hotcell *h, const struct hotcell_request *q,
@@ -552,8 +559,7 @@ static int choose_warmth(struct hotcell *h, const struct hotcell_request *q,
 		return err_set(e, ERR_INPUT,
 			"profiles are for vm isolation, and this is %s isolation",
 			isolation_name(kind));
-	if (kind != ISOLATION_VM || q->trace || q->cold || !snapshot_is_possible(h, tool) ||
-		!snapshot_suits_env(q->env))
+	if (!may_be_warm(h, q, tool, kind) || !snapshot_suits_env(q->env))
 		return 0;
 	*ret = snapshot_profile(
 		tool->language, q->profile, q->code, q->code ? request_code_length(q) : 0, e);
@@ -586,6 +592,7 @@ int hotcell_start(struct hotcell *h, const struct hotcell_request *request,
 			language->name);
 		goto failed;
 	}
+	work->clears = may_be_warm(h, request, &work->tool, wish.kind);
 	if (collect_prepare(work, &e) || begin(work, &wish, &e))
 		goto failed;
 	*ret = work;
