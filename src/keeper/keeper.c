@@ -340,18 +340,27 @@ static void on_clear(struct keeper *k)
 	make_build_dir(k->options->tmp);
 }
 
+static bool wants_descriptor(const struct msg_exec *m)
+{
+	return m->warm == EXEC_SNAPSHOT || m->warm == EXEC_WARM_START;
+}
+
 static void on_frame(struct keeper *k, uint8_t type, struct frame_in *in, int fd)
 {
 	static struct msg_exec exec;
 	auto_close int given = fd;
 	struct msg_get get;
 
+	/* A snapshot comes with its command, and nothing else with anything. */
+	if (given >= 0 && type != CELL_EXEC)
+		type = 0;
 	switch (type) {
 	case CELL_PUT:
 		on_put(k, in);
 		return;
 	case CELL_EXEC:
-		if (k->state != IDLE || !get_exec(in, &exec))
+		if (k->state != IDLE || !get_exec(in, &exec) ||
+			(given >= 0 && !wants_descriptor(&exec)))
 			break;
 		on_exec(k, &exec, take_fd(&given));
 		return;

@@ -89,7 +89,7 @@ struct guest {
 	char comm[16];
 	const char *const *argv; /* what was started, for /proc/self/cmdline */
 	const char *const *environment;
-	uint64_t open_files; /* the program's limit of descriptors */
+	uint64_t open_files;     /* the program's limit of descriptors */
 	uint64_t open_files_max; /* what it was at the start of every run */
 	uint64_t memory_bytes;
 	bool traces;

@@ -18,14 +18,7 @@
 #include <sys/mman.h>
 #include <sys/sysmacros.h>
 
-enum made_kind {
-	MADE_FILE,
-	MADE_TEXT,
-	MADE_DIRECTORY,
-	MADE_LINK,
-	MADE_DEVICE,
-	MADE_FD
-};
+enum made_kind { MADE_FILE, MADE_TEXT, MADE_DIRECTORY, MADE_LINK, MADE_DEVICE, MADE_FD };
 
 static const struct row {
 	const char *path;

@@ -143,8 +143,7 @@ void text_status(struct guest *g, struct buf *ret)
 	umask(mask);
 	buf_addf(ret, "Name:\t%s\nUmask:\t%04o\nState:\tR (running)\nTgid:\t%d\nNgid:\t0\n",
 		g->comm, (unsigned)mask, g->pid);
-	buf_addf(ret, "Pid:\t%d\nPPid:\t%d\nTracerPid:\t0\n", t->tid,
-		pids_shown(getppid()));
+	buf_addf(ret, "Pid:\t%d\nPPid:\t%d\nTracerPid:\t0\n", t->tid, pids_shown(getppid()));
 	buf_addf(ret, "Uid:\t%1$u\t%1$u\t%1$u\t%1$u\nGid:\t%2$u\t%2$u\t%2$u\t%2$u\n", getuid(),
 		getgid());
 	buf_addf(ret, "FDSize:\t%llu\nGroups:\t\n", (unsigned long long)g->open_files);

@@ -376,7 +376,9 @@ int64_t call_waitid(struct guest *g, const uint64_t a[6])
 
 	if (a[0] == P_PIDFD && a[1] >= VMM_GUEST_FDS)
 		return -EBADF;
-	if (syscall(SYS_waitid, (int)a[0], (id_t)(a[0] == P_PGID ? pids_host((int)a[1]) : (int)a[1]), &info, (int)a[3] | WNOHANG, &usage))
+	if (syscall(SYS_waitid, (int)a[0],
+		    (id_t)(a[0] == P_PGID ? pids_host((int)a[1]) : (int)a[1]), &info,
+		    (int)a[3] | WNOHANG, &usage))
 		return -errno;
 	if (info.si_pid == 0 && !(a[3] & WNOHANG)) {
 		thread_wait_child(t);

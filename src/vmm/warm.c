@@ -29,8 +29,8 @@ static enum warm_mode mode;
 static bool is_spoiled;
 static bool is_last;
 static uint8_t request[1 + WARM_REQUEST_MAX + WARM_SEED_SIZE];
-static bool is_running;    /* between a request and its answer */
-static bool is_whole;      /* the driver has read all of it */
+static bool is_running; /* between a request and its answer */
+static bool is_whole;   /* the driver has read all of it */
 static uint8_t seed[WARM_SEED_SIZE];
 static size_t request_len; /* of what is left to be read */
 static size_t request_at;

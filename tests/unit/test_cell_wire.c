@@ -426,6 +426,8 @@ static bool takes_words(uint32_t argv_count, uint32_t env_count)
 	frame_put_u8(&out, STDIN_NULL);
 	frame_put_u8(&out, 0);
 	frame_put_u8(&out, 0);
+	frame_put_u8(&out, 0);
+	frame_put_bytes(&out, "", 0);
 	frame_put_u32(&out, argv_count);
 	for (uint32_t i = 0; i < argv_count && i < 2000; i++)
 		frame_put_string(&out, "w");
