@@ -112,6 +112,7 @@ static int be_vforked(void *context)
 		t->registers.fs_base = v->a[4];
 	t->clear_tid = 0;
 	t->tries_again = false;
+	t->pending = g->pending = 0; /* they are the parent's */
 	thread_publish(g);
 	guest_run(g);
 }
@@ -128,6 +129,7 @@ static int64_t do_vfork(struct guest *g, const uint64_t a[6])
 	struct vfork v = { .g = g, .a = a };
 	struct thread *t = guest_thread(g);
 	uint64_t out_fds = guest_shared(g)->out_fds;
+	uint64_t pending = g->pending;
 	int old_pid = g->pid;
 	pid_t pid;
 
@@ -152,6 +154,7 @@ static int64_t do_vfork(struct guest *g, const uint64_t a[6])
 	memcpy(g->actions, actions, sizeof(actions));
 	fds_restore(kept);
 	g->in_vfork = false;
+	g->pending = pending;
 	g->pid = old_pid;
 	g->cpu.stands = STANDS_IN_KERNEL; /* wherever the child left it: all registers are set */
 	vcpu_set_xsave(&g->cpu, &xsave);
