@@ -95,6 +95,9 @@ struct guest {
 	uint64_t address_space; /* RLIMIT_AS */
 	uint64_t address_space_most;
 	bool traces;
+	/* Its output goes to the keeper, who reads it to the end; so it may be kept back for a while.
+	 * A child may write into a pipe that nobody reads, and must hear of it at once. */
+	bool keeps_output;
 
 	/* A vfork is going on: we are the child and use the parent's memory and machine. */
 	bool in_vfork;

@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/own.h"
+#include "vmm/call_file.h"
 #include "vmm/call_path.h"
 #include "vmm/elf.h"
 #include "vmm/fds.h"
@@ -46,6 +47,8 @@ static void begin_child(struct guest *g, const struct kvm_xsave *xsave)
 		_exit(125);
 	}
 	warm_leave(g);
+	g->keeps_output = false;
+	file_update_output(g);
 	g->pid = getpid();
 	g->pending = 0;
 	guest_thread(g)->pending = 0;

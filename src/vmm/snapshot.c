@@ -274,6 +274,7 @@ static void read_books(struct guest *g)
 	memcpy(g->comm, h->comm, sizeof(h->comm));
 	g->pending = 0;
 	g->open_files = g->open_files_most = h->open_files;
+	g->keeps_output = true;
 	g->address_space = g->address_space_most = RLIM_INFINITY;
 	m->snapshot_chunks = h->next_chunk;
 	m->remaps_count = 0;
