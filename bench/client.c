@@ -13,6 +13,7 @@
  *	ID EVERY WANT server SOCKET CODE                    a fork server
  *	ID EVERY WANT library ISOLATION LANGUAGE CODE       hotcell_run() with a cell of its own
  *	ID EVERY WANT ahead ISOLATION LANGUAGE CODE         the same in a cell that was made before
+ *	ID EVERY WANT warm ISOLATION LANGUAGE CODE          the same in one cell for all
  * EVERY = 3 takes part in each third round only; it is for those that would take all the time. */
 #define _GNU_SOURCE
 #include "hotcell.h"
@@ -228,11 +229,27 @@ static long long run_ahead(struct line *line)
 	return took;
 }
 
+/* One cell for all runs: it is put back to what it was after each. */
+static long long run_warm(struct line *line)
+{
+	long long took;
+
+	if (!line->cell)
+		line->cell = make_cell(line);
+	if (!line->cell)
+		return -1;
+	line->request.cell = line->cell;
+	took = run_library(line);
+	line->request.cell = NULL;
+	return took;
+}
+
 static const struct kind kinds[] = {
 	{ "exec", run_exec, false },
 	{ "server", run_server, false },
 	{ "library", run_library, true },
 	{ "ahead", run_ahead, true },
+	{ "warm", run_warm, true },
 };
 
 /* ---- the plan ---- */
@@ -263,6 +280,7 @@ static void prepare(struct line *line)
 	if (line->kind->in_engine)
 		line->request = (struct hotcell_request){
 			.isolation = strcmp(f[0], "process") == 0 ? HOTCELL_ISOLATION_PROCESS :
+				     strcmp(f[0], "vm") == 0      ? HOTCELL_ISOLATION_VM :
 								    HOTCELL_ISOLATION_CONTAINER,
 			.language = f[1],
 			.code = f[2],
@@ -414,6 +432,10 @@ static bool slot_start(struct line *line, struct slot *slot)
 	struct hotcell_error e;
 
 	slot->request = line->request;
+	if (line->kind->run == run_warm) {
+		slot->next = slot->next ? slot->next : make_cell(line);
+		slot->request.cell = slot->next;
+	}
 	if (line->kind->run == run_ahead) {
 		slot->request.cell = slot->next ? slot->next : make_cell(line);
 		slot->next = make_cell(line);
@@ -436,7 +458,7 @@ static bool slot_finish(struct line *line, struct slot *slot)
 	else
 		good = check_result(line, result);
 	slot->work = NULL;
-	if (slot->request.cell)
+	if (slot->request.cell && slot->request.cell != slot->next)
 		hotcell_cell_free(slot->request.cell);
 	slot->request.cell = NULL;
 	return good;

@@ -14,6 +14,11 @@ class Work:
     argv: list  # as a bare process
     modules: list = None  # what a fork server has imported; None: it can have none
 
+    @property
+    def in_vm(self):
+        """Whether it can be tried in vm isolation."""
+        return self.language in ("python", "sh") and os.access("/dev/kvm", os.R_OK | os.W_OK)
+
 
 def _python(id, title, code, want, modules):
     # Not the one on PATH, which may be a shim that starts a shell first.
@@ -29,4 +34,11 @@ def all_works():
         Work("W3", "sh -c 'echo hi'", "sh", "echo hi", "hi\n", ["/bin/sh", "-c", "echo hi"]),
         _python("W4", "Python with numpy",
                 "import numpy; print(int(numpy.arange(10).sum()))", "45\n", ["numpy"]),
+        _python("W5", "numpy, 100 x 100 product",
+                "import numpy; a = numpy.ones((100, 100)); print(int((a @ a)[0, 0]))", "100\n", ["numpy"]),
+        _python("W6", "pandas groupby",
+                "import pandas; print(pandas.DataFrame({'a': [1, 1, 2], 'b': [3, 4, 5]}).groupby('a').sum().b[1])",
+                "7\n", ["pandas"]),
+        _python("W7", "Python, a loop of 0.3 s",
+                "n = 0\nfor i in range(4000000): n += i & 3\nprint(n)", "6000000\n", []),
     ]

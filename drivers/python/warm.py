@@ -13,16 +13,20 @@ A request is made of fields that end with a NUL:
     text          the program itself; if there is none, it is read from path
     seed          the last 32 bytes, put there by the machine itself: random, and never the same
 
-The exit status goes back as one byte. Descriptor 999 exists in warm machines only.
+The exit status goes back as one byte, and the seed with it. Descriptor 999 exists in warm machines only.
 """
 
 
 def run(namespace, preload):
     import ast
     import atexit
+    import builtins
+    import gc
     import importlib.machinery
     import io
     import os
+    import re
+    import signal
     import sys
     import threading
     import types
@@ -31,6 +35,8 @@ def run(namespace, preload):
     PORTION = 8192  # more would come from mmap, and be given back to it: two calls
     SEED_SIZE = 32
     WORKSPACE = "/workspace/"
+    INTERRUPTED = object()  # an exit status: killed by SIGINT, as the interpreter does it to itself
+    DECLARES_ENCODING = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*[-\w.]+").match
     own = namespace["__file__"]
 
     for name in preload:
@@ -60,14 +66,27 @@ def run(namespace, preload):
 
     def become_main(path):
         loader = importlib.machinery.SourceFileLoader("__main__", path)
-        builtins = namespace["__builtins__"]
+        kept = namespace["__builtins__"]
         namespace.clear()
         namespace.update(
             __name__="__main__", __doc__=None, __package__=None, __loader__=loader,
-            __spec__=None, __annotations__={}, __builtins__=builtins, __file__=path,
+            __spec__=None, __annotations__={}, __builtins__=kept, __file__=path,
             __cached__=None)
 
+    def check_encoding(source, path):
+        """compile() minds bytes that are no UTF-8 less than the interpreter does in a file."""
+        try:
+            source.decode()
+        except UnicodeDecodeError as error:
+            if not any(map(DECLARES_ENCODING, source.split(b"\n", 2)[:2])):
+                line = source.count(b"\n", 0, error.start) + 1
+                raise SyntaxError(
+                    f"Non-UTF-8 code starting with '\\x{source[error.start]:02x}' in file {path} on line"
+                    f" {line}, but no encoding declared; see https://peps.python.org/pep-0263/ for"
+                    " details") from None
+
     def compile_parts(source, path, shows_last):
+        check_encoding(source, path)
         if not shows_last:
             return compile(source, path, "exec", dont_inherit=True), None
         tree = compile(source, path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
@@ -105,17 +124,25 @@ def run(namespace, preload):
         print(code, file=sys.stderr)
         return 1
 
-    def report(error):
+    def without_driver(error):
         traceback = error.__traceback__
         while traceback and traceback.tb_frame.f_code.co_filename == own:
             traceback = traceback.tb_next
         error.__traceback__ = traceback
+        return traceback
+
+    def report(error):
+        traceback = without_driver(error)
         sys.last_type, sys.last_value, sys.last_traceback = type(error), error, traceback
         try:
             sys.excepthook(type(error), error, traceback)
         except SystemExit as exit:
             return status_of(exit)
-        except BaseException:
+        except BaseException as hooks:
+            print("Error in sys.excepthook:", file=sys.stderr)
+            hooks.__context__ = None
+            sys.__excepthook__(type(hooks), hooks, without_driver(hooks))
+            print("\nOriginal exception was:", file=sys.stderr)
             sys.__excepthook__(type(error), error, traceback)
         return 1
 
@@ -132,10 +159,20 @@ def run(namespace, preload):
             return status_of(exit)
         except KeyboardInterrupt as error:
             report(error)
-            return 130
+            return INTERRUPTED
         except BaseException as error:
             return report(error)
         return 0
+
+    def let_go():
+        """The program's own objects end before it does, and may say so."""
+        for name in "last_type", "last_value", "last_traceback":
+            sys.__dict__.pop(name, None)
+        names = [name for name in namespace if name != "__builtins__"]
+        for name in sorted(names, key=lambda name: not name.startswith("_")):
+            namespace[name] = None
+        # What is not old yet is found without a look at the rest.
+        gc.collect(2 if gc.get_count()[2] else 1)
 
     def finish(status):
         """What the interpreter does at its end, as far as a program can tell."""
@@ -144,6 +181,8 @@ def run(namespace, preload):
         except BaseException as error:
             report(error)
         atexit._run_exitfuncs()
+        if threading.active_count() == 1:  # daemons would be surprised
+            let_go()
         for stream in sys.stdout, sys.stderr:
             try:
                 stream.flush()
@@ -168,6 +207,7 @@ def run(namespace, preload):
             name, _, value = variable.partition("=")
             os.environ[name] = value
         sys.argv[:] = [path.removeprefix(WORKSPACE), *arguments]
+        sys.orig_argv[1:] = sys.argv
         sys.path[0] = os.path.dirname(path)
         fresh_randomness(data[-SEED_SIZE:])
         become_main(path)
@@ -189,12 +229,23 @@ def run(namespace, preload):
         sys.stdout, sys.stderr, sys.argv[:], sys.path[0] = kept[1:5]
         os.environ.clear()
         os.environ.update(kept[5])
+        del builtins._
         import linecache
         linecache.clearcache()
+        gc.collect()
+        gc.freeze()  # nothing of this goes before the end: no need to look at it again
 
     FUTURE_FLAGS = future_flags()
     warm_up()
-    os.write(REQUESTS, bytes([serve(receive())]))
+    request = receive()
+    status = serve(request)
+    if status is INTERRUPTED:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    try:
+        os.write(REQUESTS, bytes([status]) + request[-SEED_SIZE:])
+    except OSError:
+        os._exit(status)  # a child that the program has forked comes by here too
 
 
 import sys  # noqa: E402

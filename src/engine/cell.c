@@ -10,7 +10,8 @@
 
 #define CELL_WORKSPACE "/workspace" /* in every kind of cell that has a root of its own */
 
-enum { CONTROL_BUFFER = 4 * FRAME_MAX };
+/* CPU_SLACK_US, for each millisecond of the limit: so little of a cell's time that it does not matter. */
+enum { CONTROL_BUFFER = 4 * FRAME_MAX, CPU_SLACK_US = 10 };
 
 static void on_event(struct hotcell *h, struct source *source, uint32_t events)
 {
@@ -147,6 +148,17 @@ static bool shows(const struct hotcell_cell *cell, const char *need)
 	return false;
 }
 
+static bool same_machine(const struct limits *a, const struct limits *b)
+{
+	static const enum limit held[] = { LIMIT_OPEN_FILES, LIMIT_PROCESSES, LIMIT_FILE_BYTES,
+		LIMIT_MEMORY_BYTES };
+
+	for (size_t i = 0; i < COUNT(held); i++)
+		if (a->at[held[i]] != b->at[held[i]])
+			return false;
+	return true;
+}
+
 int cell_suit(struct hotcell_cell *cell, const struct cell_wish *wish, struct err *e)
 {
 	struct limits wanted = wish->limits;
@@ -163,7 +175,12 @@ int cell_suit(struct hotcell_cell *cell, const struct cell_wish *wish, struct er
 		wanted.at[LIMIT_DISK_BYTES] != cell->limits.at[LIMIT_DISK_BYTES])
 		return err_set(e, ERR_INPUT, "the cell was made with another disk limit");
 	wanted.at[LIMIT_DISK_BYTES] = cell->limits.at[LIMIT_DISK_BYTES];
-	if (memcmp(&wanted, &cell->limits, sizeof(wanted)) != 0)
+	/* A machine that waits has what it was started with. */
+	if (!same_machine(&wanted, &cell->limits))
+		cell->warm = NULL;
+	/* The warden counts a cell's time from when it was last told its limits. */
+	if (memcmp(&wanted, &cell->limits, sizeof(wanted)) != 0 ||
+		cell->cpu_used_us > wanted.at[LIMIT_CPU_MS] * CPU_SLACK_US)
 		cell_limit(cell, &wanted);
 	return 0;
 }
@@ -181,14 +198,18 @@ int cell_kill(struct hotcell_cell *cell)
 	return tell_warden(cell);
 }
 
-int cell_warm(struct hotcell_cell *cell, const struct profile *profile, int fd, struct err *e)
+int cell_warm(struct hotcell_cell *cell, const struct profile *profile, int fd,
+	const struct buf *rehearsal, struct err *e)
 {
 	struct msg_exec m = {
 		.open_files = cell->limits.at[LIMIT_OPEN_FILES],
 		.processes = cell->limits.at[LIMIT_PROCESSES],
 		.file_bytes = cell->limits.at[LIMIT_FILE_BYTES],
+		.memory_bytes = cell->limits.at[LIMIT_MEMORY_BYTES],
 		.stdin_kind = STDIN_NULL,
 		.warm = EXEC_WARM_START,
+		.request = (const uint8_t *)rehearsal->data,
+		.request_len = rehearsal->len,
 		.argv_count = 1,
 		.words = { "hotcell-vmm", NULL, NULL },
 	};
@@ -212,6 +233,7 @@ int cell_order(struct hotcell_cell *cell, enum order order)
 int cell_limit(struct hotcell_cell *cell, const struct limits *limits)
 {
 	cell->limits = *limits;
+	cell->cpu_used_us = 0;
 	put_limit(&cell->engine->out, &(struct msg_limit){ .cell = cell->id, .limits = *limits });
 	return tell_warden(cell);
 }

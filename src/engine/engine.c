@@ -207,6 +207,8 @@ static void close_engine(struct hotcell *h, bool wait)
 	for (int kind = 0; kind <= ISOLATION_VM; kind++)
 		link_close(&h->links[kind], wait);
 	snapshot_close_all(h);
+	if (h->registry)
+		tool_forget_all(h);
 	free(h->cache_dir);
 	if (h->cache)
 		probe_cache_close(h->cache);

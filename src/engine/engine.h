@@ -51,7 +51,7 @@ struct hotcell_cell {
 	struct hotcell_work *work;  /* that runs in it now */
 	bool wants_room;            /* epoll watches for EPOLLOUT too */
 	const struct profile *warm; /* of the machine that waits in it; NULL: none does */
-	uint64_t cpu_used_us;       /* by earlier runs in it */
+	uint64_t cpu_used_us;       /* by runs in it since cell_limit() */
 	struct err failure;         /* why it is gone, if it failed */
 	struct usage last_usage;
 };
@@ -62,6 +62,7 @@ struct hotcell {
 	struct probe_cache *cache;
 	char *cache_dir; /* NULL = nothing is kept */
 	struct snapshot *snapshots;
+	struct found *found; /* tools, for a second: see tool.c */
 	char *warden_path;
 	char *vmm_path;
 	char *share_dir;
@@ -111,8 +112,10 @@ struct hotcell_cell *cell_find(struct hotcell *h, const struct link *link, uint3
 /* Sends h->out on the control socket: 0 sent, 1 no room now (on_room will be called), -1 gone. */
 int cell_send(struct hotcell_cell *cell);
 int cell_send_with(struct hotcell_cell *cell, int fd);
-/* Starts a warm machine in it, from the snapshot in `fd`, unless there is one already. */
-int cell_warm(struct hotcell_cell *cell, const struct profile *profile, int fd, struct err *e);
+/* Starts a warm machine in it, from the snapshot in `fd`, unless there is one already. With time to
+ * spare it rehearses: `rehearsal` is a request for its driver, or empty. */
+int cell_warm(struct hotcell_cell *cell, const struct profile *profile, int fd,
+	const struct buf *rehearsal, struct err *e);
 int cell_order(struct hotcell_cell *cell, enum order order);
 int cell_limit(struct hotcell_cell *cell, const struct limits *limits);
 int cell_account(struct hotcell_cell *cell);
@@ -131,6 +134,7 @@ struct tool {
 int tool_find(struct hotcell *h, const struct language *language, bool want_version,
 	enum isolation_kind kind, struct tool *ret, struct err *e);
 void tool_free(struct tool *tool);
+void tool_forget_all(struct hotcell *h);
 const struct strings *tool_command(
 	const struct strings *of_candidate, const struct strings *of_language);
 

@@ -376,7 +376,7 @@ static void add_list(struct buf *b, const char *const *list)
 		n++;
 	snprintf(count, sizeof(count), "%u", n);
 	add_field(b, count);
-	for (unsigned i = 0; i < n; i++)
+	for (unsigned i = 0; list && i < n; i++)
 		add_field(b, list[i]);
 }
 
@@ -403,6 +403,17 @@ static int fill_warm(
 	m->words[0] = work->tool.program;
 	m->words[1] = m->words[2] = NULL;
 	return 0;
+}
+
+void request_rehearsal(const struct language *language, struct buf *ret)
+{
+	if (!language->rehearsal)
+		return;
+	add_field(ret, "");
+	add_field(ret, "/workspace/main");
+	add_list(ret, NULL);
+	add_list(ret, NULL);
+	buf_add_str(ret, language->rehearsal);
 }
 
 static int send_exec(struct hotcell_work *work, const struct msg_exec *m, struct err *e)

@@ -27,4 +27,7 @@ void request_compile_limits(const struct hotcell_work *work, struct limits *ret)
 
 size_t request_code_length(const struct hotcell_request *q);
 
+/* A request for its driver, for practice; empty if the language has none. */
+void request_rehearsal(const struct language *language, struct buf *ret);
+
 #endif

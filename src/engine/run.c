@@ -54,8 +54,13 @@ static void leave_cell(struct hotcell_work *work)
 	if (!work->cell)
 		return;
 	work->cell->work = NULL;
-	if (work->owns_cell)
+	if (work->owns_cell) {
 		cell_drop(work->cell);
+	} else if (work->clears && !work->cell->gone) {
+		/* What one run left, another one's must not find. */
+		put_bare(&work->engine->out, CELL_CLEAR);
+		cell_send(work->cell);
+	}
 	work->cell = NULL;
 }
 
@@ -173,7 +178,7 @@ static void settle(struct hotcell_work *work, bool compiled)
 	work_goto(work, WORK_SETTLING);
 	set_timer(work, BACKSTOP_MS);
 	/* After a compiler, and after a probe, there is nothing of interest to list. */
-	work->have_list = compiled || work->raw_argv;
+	work->have_list = compiled || work->raw_argv || work->exited.nothing_new;
 	work->cell->cpu_used_us += work->exited.cpu_us;
 	/* A warm machine counts for itself; the cell's own count is of all its runs. */
 	if (work->exited.warm) {
@@ -254,6 +259,21 @@ static void give_up_carrying(struct hotcell_work *work)
 	work_fail(work, &e);
 }
 
+/* What came with the news of its end. */
+static void take_last_output(struct hotcell_work *work, const struct msg_exited *m)
+{
+	for (int i = 0; i < 2; i++) {
+		struct msg_output last = {
+			.stream = i ? STREAM_STDERR : STREAM_STDOUT,
+			.data = m->out[i],
+			.data_len = m->out_len[i],
+		};
+
+		if (last.data_len)
+			collect_output(work, &last);
+	}
+}
+
 static void on_exited(struct hotcell_work *work, const struct msg_exited *m)
 {
 	bool compiled = work->step == WORK_COMPILING;
@@ -266,13 +286,16 @@ static void on_exited(struct hotcell_work *work, const struct msg_exited *m)
 		work_fail(work, &e);
 		return;
 	}
+	take_last_output(work, m);
 	work->exited = *m;
 	work->exited.text = NULL;
+	work->exited.out[0] = work->exited.out[1] = NULL;
 	/* A probe of what cannot be started has its answer: as a shell would say it. */
 	if (m->ended_by == ENDED_BY_FAILURE)
 		work->exited.wait_status = 127 << 8;
 	if (!compiled) {
 		settle(work, false);
+		step_if_settled(work);
 		return;
 	}
 	result_note_compile(work);
@@ -478,7 +501,7 @@ static struct hotcell_work *work_new(struct hotcell *h, const struct hotcell_req
  * waits in the socket for the keeper. */
 static void enter_cell(struct hotcell_work *work)
 {
-	if (work->cell->workspace)
+	if (work->cell && work->cell->workspace)
 		begin_staging(work);
 }
 
@@ -507,11 +530,19 @@ static int begin(struct hotcell_work *work, const struct cell_wish *wish, struct
 	work->compiles_apart = wish->kind == ISOLATION_VM && request_compiles(work);
 	if (work->compiles_apart ? take_compilers_cell(work, e) : take_cell(work, wish, e))
 		return -1;
-	if (work->profile && cell_warm(work->cell, work->profile, work->snapshot_fd, e))
+	if (work->profile &&
+		cell_warm(work->cell, work->profile, work->snapshot_fd, &(struct buf){ 0 }, e))
 		return -1;
 	result_begin(work);
 	enter_cell(work);
 	return 0;
+}
+
+/* Whether runs like this one come out of a warm machine, and so find nothing of each other. */
+static bool may_be_warm(const struct hotcell *h, const struct hotcell_request *q,
+	const struct tool *tool, enum isolation_kind kind)
+{
+	return kind == ISOLATION_VM && !q->trace && !q->cold && snapshot_is_possible(h, tool);
 }
 
 /* Whether a warm machine is to serve it, and of which profile. One that cannot be made is no reason
@@ -528,7 +559,7 @@ static int choose_warmth(struct hotcell *h, const struct hotcell_request *q,
 		return err_set(e, ERR_INPUT,
 			"profiles are for vm isolation, and this is %s isolation",
 			isolation_name(kind));
-	if (kind != ISOLATION_VM || q->trace || q->cold || !snapshot_is_possible(h, tool))
+	if (!may_be_warm(h, q, tool, kind) || !snapshot_suits_env(q->env))
 		return 0;
 	*ret = snapshot_profile(
 		tool->language, q->profile, q->code, q->code ? request_code_length(q) : 0, e);
@@ -561,6 +592,7 @@ int hotcell_start(struct hotcell *h, const struct hotcell_request *request,
 			language->name);
 		goto failed;
 	}
+	work->clears = may_be_warm(h, request, &work->tool, wish.kind);
 	if (collect_prepare(work, &e) || begin(work, &wish, &e))
 		goto failed;
 	*ret = work;
@@ -632,13 +664,19 @@ int hotcell_cell_make(struct hotcell *h, const struct hotcell_request *request,
 	const struct language *language = request_language(h, request, &e);
 	struct cell_wish wish;
 	struct tool tool = { 0 };
-	const struct profile *profile;
+	const struct profile *profile = NULL;
+	auto_buf struct buf rehearsal = { 0 };
 	int fd;
 	int failed = !language || request_isolation(h, request, language, &wish.kind, &e) ||
 		     tool_find(h, language, false, wish.kind, &tool, &e) ||
 		     request_wish(request, &tool, &wish, &e) ||
 		     choose_warmth(h, request, &tool, wish.kind, &profile, &fd, &e) ||
-		     cell_make(h, &wish, ret, &e) || (profile && cell_warm(*ret, profile, fd, &e));
+		     cell_make(h, &wish, ret, &e);
+
+	if (!failed && profile) {
+		request_rehearsal(language, &rehearsal);
+		failed = cell_warm(*ret, profile, fd, &rehearsal, &e);
+	}
 
 	tool_free(&tool);
 	if (failed)

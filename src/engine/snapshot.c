@@ -339,6 +339,45 @@ bool snapshot_is_possible(const struct hotcell *h, const struct tool *tool)
 	return h->drivers_dir && tool->language->warm.count && tool->language->profiles_count;
 }
 
+/* Settings that loaders, C libraries and interpreters look at once, when they start: what started long
+ * ago would not know of them. Beginnings of names:
+ * too many of them cost time only. */
+static const char *const early[] = {
+	"LD_",
+	"GLIBC_TUNABLES",
+	"MALLOC_",
+	"GCONV_PATH",
+	"LOCPATH",
+	"LANG",
+	"LC_",
+	"TZ",
+	"HOME", /* ~/.local is on the path of modules */
+	"PYTHON",
+	"OPENBLAS_",
+	"OMP_",
+	"MKL_",
+	"MPL",
+	"NUMPY_",
+	"NPY_",
+	"NODE_",
+};
+
+static bool is_early(const char *setting)
+{
+	for (size_t i = 0; i < COUNT(early); i++)
+		if (strncmp(setting, early[i], strlen(early[i])) == 0)
+			return true;
+	return false;
+}
+
+bool snapshot_suits_env(const char *const *env)
+{
+	for (; env && *env; env++)
+		if (is_early(*env))
+			return false;
+	return true;
+}
+
 static bool has_word(const char *code, size_t len, const struct strings *words)
 {
 	for (unsigned i = 0; i < words->count; i++)
@@ -376,7 +415,7 @@ int snapshot_verify_all(
 	int wrong = 0;
 
 	while (dir && (entry = readdir(dir))) {
-		struct seal s;
+		struct seal s = { 0 };
 		uint64_t hash = 0;
 		auto_close int fd = -1;
 		char line[400];

@@ -15,6 +15,9 @@ const struct profile *snapshot_profile(const struct language *language, const ch
 
 /* Whether runs of this language can start from a snapshot at all. */
 bool snapshot_is_possible(const struct hotcell *h, const struct tool *tool);
+/* Whether a program with these settings besides the usual ones (NULL = none) can do with one: some are
+ * heeded only by what starts with them. */
+bool snapshot_suits_env(const char *const *env);
 
 /* The snapshot, made now if it is not there. The descriptor stays the engine's. -1 on failure. */
 int snapshot_get(

@@ -1,6 +1,7 @@
 /* A language as it is installed here: which of its candidates works, and which version it is. */
 #include "engine/engine.h"
 
+#include "base/clock.h"
 #include "base/own.h"
 
 #include <string.h>
@@ -94,7 +95,85 @@ static int try_candidate(struct hotcell *h, struct tool *tool, bool must_know,
 	return 0;
 }
 
+/* ---- what was found a moment ago ---- */
+
+enum { FRESH_US = 1000000 };
+
+/* Looking for a program takes as long as a warm run. */
+struct found {
+	struct tool tool;
+	int64_t at_us;
+};
+
+static struct found *find_slot(struct hotcell *h, const struct language *language)
+{
+	unsigned count = registry_count(h->registry);
+
+	if (!h->found)
+		h->found = xalloc(count * sizeof(*h->found));
+	for (unsigned i = 0; i < count; i++)
+		if (registry_at(h->registry, i) == language)
+			return &h->found[i];
+	return NULL;
+}
+
+static char **copy_needs(char **needs)
+{
+	size_t count = 0;
+	char **copy;
+
+	if (!needs)
+		return NULL;
+	while (needs[count])
+		count++;
+	copy = xalloc((count + 1) * sizeof(*copy));
+	for (size_t i = 0; i < count; i++)
+		copy[i] = xstrdup(needs[i]);
+	return copy;
+}
+
+static void copy_tool(const struct tool *from, struct tool *ret)
+{
+	*ret = (struct tool){
+		.language = from->language,
+		.candidate = from->candidate,
+		.program = xstrdup(from->program),
+		.version = from->version ? xstrdup(from->version) : NULL,
+		.needs = copy_needs(from->needs),
+	};
+}
+
+void tool_forget_all(struct hotcell *h)
+{
+	for (unsigned i = 0; h->found && i < registry_count(h->registry); i++)
+		tool_free(&h->found[i].tool);
+	free(h->found);
+	h->found = NULL;
+}
+
+static int find_now(struct hotcell *h, const struct language *language, bool want_version,
+	enum isolation_kind kind, struct tool *ret, struct err *e);
+
 int tool_find(struct hotcell *h, const struct language *language, bool want_version,
+	enum isolation_kind kind, struct tool *ret, struct err *e)
+{
+	struct found *slot = want_version ? NULL : find_slot(h, language);
+
+	if (slot && slot->at_us && clock_now_us() - slot->at_us < FRESH_US) {
+		copy_tool(&slot->tool, ret);
+		return 0;
+	}
+	if (find_now(h, language, want_version, kind, ret, e))
+		return -1;
+	if (slot) {
+		tool_free(&slot->tool);
+		copy_tool(ret, &slot->tool);
+		slot->at_us = clock_now_us();
+	}
+	return 0;
+}
+
+static int find_now(struct hotcell *h, const struct language *language, bool want_version,
 	enum isolation_kind kind, struct tool *ret, struct err *e)
 {
 	/* With one candidate there is nothing to choose: it is used, and says itself if it fails. */

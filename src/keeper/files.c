@@ -237,6 +237,28 @@ static int list_one(void *context, const char *path, const struct stat *status)
 	return l->send(l->context, &frame);
 }
 
+static int is_new(void *context, const char *path, const struct stat *status)
+{
+	const struct files *f = context;
+
+	return !baseline_unchanged(&f->baseline, f->workspace_fd, path, status);
+}
+
+bool files_anything_new(struct files *f)
+{
+	struct walk_options options = {
+		.entries_max = LIST_ENTRIES_MAX,
+		.depth_max = LIST_DEPTH_MAX,
+		.open_up = true,
+		.on_entry = is_new,
+		.context = f,
+	};
+	bool complete = false;
+
+	return fchmod(f->workspace_fd, 0755) || walk(f->workspace_fd, &options, &complete) != 0 ||
+	       !complete;
+}
+
 int files_list(struct files *f, files_send send, void *context)
 {
 	struct listing l = { .files = f, .send = send, .context = context };

@@ -29,6 +29,8 @@ int files_clear(struct files *f, const char *tmp, struct err *e);
 
 /* Each frame goes to `send`, which returns non-zero to stop. */
 typedef int (*files_send)(void *context, const struct frame_out *frame);
+/* Whether LIST would tell of anything generated. */
+bool files_anything_new(struct files *f);
 int files_list(struct files *f, files_send send, void *context);
 int files_get(struct files *f, const char *path, files_send send, void *context);
 

@@ -61,6 +61,11 @@ struct keeper {
 	int told_status;
 	bool is_told;
 	bool exited_warm;
+	bool nothing_new;
+	struct {
+		const uint8_t *data;
+		size_t len;
+	} last[2]; /* output that goes with EXITED */
 
 	struct err put_error; /* kind is ERR_NONE while staging goes well */
 
@@ -193,11 +198,33 @@ static void send_exited(struct keeper *k, const char *text)
 		.processes = k->program.processes,
 		.disk_full = hit_disk_limit(k),
 		.warm = k->exited_warm,
+		.nothing_new = k->nothing_new,
+		.out = { k->last[0].data, k->last[1].data },
+		.out_len = { k->last[0].len, k->last[1].len },
 		.text = text,
 	};
 
 	put_exited(&out_frame, &m);
 	send_frame(k, &out_frame);
+}
+
+static void send_last_bytes(struct keeper *k, int which, const uint8_t *data, size_t len)
+{
+	struct msg_output m = {
+		.stream = which ? STREAM_STDERR : STREAM_STDOUT,
+		.data = data,
+		.data_len = len,
+	};
+
+	put_output(&out_frame, &m);
+	send_frame(k, &out_frame);
+}
+
+static void send_last(struct keeper *k, int which)
+{
+	if (k->last[which].len)
+		send_last_bytes(k, which, k->last[which].data, k->last[which].len);
+	k->last[which].len = 0;
 }
 
 /* Passes on what there is in one pipe; returns false at its end. */
@@ -322,6 +349,32 @@ static void on_put(struct keeper *k, struct frame_in *in)
 		files_put(&k->files, &m, &k->put_error);
 }
 
+/* Where compilers leave their programs: out of sight of the workspace. */
+static void make_build_dir(const char *tmp)
+{
+	auto_free char *path = xasprintf("%s/.hotcell", tmp);
+
+	mkdir(path, 0755);
+}
+
+/* Emptied for the next run; if that cannot be done, the cell has seen its last. */
+static void on_clear(struct keeper *k)
+{
+	struct err e = { 0 };
+
+	if (k->exited_warm)
+		warm_reset(&k->warm); /* meanwhile */
+	if (files_clear(&k->files, k->options->tmp, &e))
+		k->hung_up = true;
+	if (!k->options->runs_vmm)
+		make_build_dir(k->options->tmp);
+}
+
+static bool fd_fits(const struct msg_exec *exec, int fd)
+{
+	return (fd >= 0) == (exec->warm == EXEC_SNAPSHOT || exec->warm == EXEC_WARM_START);
+}
+
 static void on_frame(struct keeper *k, uint8_t type, struct frame_in *in, int fd)
 {
 	static struct msg_exec exec;
@@ -333,7 +386,8 @@ static void on_frame(struct keeper *k, uint8_t type, struct frame_in *in, int fd
 		on_put(k, in);
 		return;
 	case CELL_EXEC:
-		if (k->state != IDLE || !get_exec(in, &exec))
+		if (k->state != IDLE || !get_exec(in, &exec) || !fd_fits(&exec, given) ||
+			(exec.warm != EXEC_COLD && !k->options->runs_vmm))
 			break;
 		on_exec(k, &exec, take_fd(&given));
 		return;
@@ -351,6 +405,11 @@ static void on_frame(struct keeper *k, uint8_t type, struct frame_in *in, int fd
 			break;
 		files_list(&k->files, send_frame, k);
 		return;
+	case CELL_CLEAR:
+		if (k->state != IDLE || !get_bare(in))
+			break;
+		on_clear(k);
+		return;
 	case CELL_GET:
 		if (!get_get(in, &get))
 			break;
@@ -367,7 +426,9 @@ static void on_control(struct keeper *k)
 	struct frame_in in;
 	uint8_t type;
 	int fd = -1;
-	int got = frame_recv(k->options->control_fd, in_buffer, MSG_DONTWAIT, &type, &in, &fd);
+	/* Only what starts machines has any use for descriptors. */
+	int got = frame_recv(k->options->control_fd, in_buffer, MSG_DONTWAIT, &type, &in,
+		k->options->runs_vmm ? &fd : NULL);
 
 	if (got == 1)
 		on_frame(k, type, &in, fd);
@@ -406,53 +467,68 @@ static void drain(struct keeper *k)
 	}
 }
 
-/* Where compilers leave their programs: out of sight of the workspace. */
-static void make_build_dir(const char *tmp)
-{
-	auto_free char *path = xasprintf("%s/.hotcell", tmp);
-
-	mkdir(path, 0755);
-}
-
 /* Reads what there is: the machine lives on, so the pipes have no end. */
-static void drain_warm(struct keeper *k)
+static void drain_warm(struct keeper *k, int which)
 {
-	for (int which = 0; which < 2; which++) {
-		uint64_t before;
+	uint64_t before;
 
-		do {
-			before = k->output_seen[which];
-			if (k->program.out_fd[which] >= 0)
-				on_output(k, which);
-		} while (k->output_seen[which] > before && !k->hung_up);
+	send_last(k, which);
+	do {
+		before = k->output_seen[which];
+		if (k->program.out_fd[which] >= 0)
+			on_output(k, which);
+	} while (k->output_seen[which] > before && !k->hung_up);
+}
+
+/* What is left in a pipe at the end, if it is little. */
+static size_t read_last(struct keeper *k, int which, uint8_t *ret)
+{
+	size_t max = EXITED_OUTPUT_MAX;
+	ssize_t n;
+
+	if (k->program.out_fd[which] < 0)
+		return 0;
+	if (k->output_max && k->output_max - k->output_seen[which] < max)
+		max = k->output_max - k->output_seen[which];
+	n = read(k->program.out_fd[which], ret, max);
+	if (n <= 0)
+		return 0;
+	k->output_seen[which] += (size_t)n;
+	if (k->output_max && k->output_seen[which] >= k->output_max) {
+		send_last_bytes(k, which, ret, (size_t)n);
+		end_program(k, ENDED_BY_OUTPUT);
+		return 0;
 	}
+	return (size_t)n;
 }
 
-/* A warm machine's workspace and its like are emptied for the next run; if that cannot be done, the
- * cell has seen its last. */
-static void clear_for_next(struct keeper *k)
-{
-	struct err e = { 0 };
-
-	if (files_clear(&k->files, k->options->tmp, &e))
-		k->hung_up = true;
-	make_build_dir(k->options->tmp);
-}
-
+/* Every frame wakes the engine; a run that prints little and makes no file is told by one. */
 static void finish_warm(struct keeper *k, const struct warm_answer *answer)
 {
+	static uint8_t data[2][EXITED_OUTPUT_MAX];
+	bool nothing_new;
+
 	k->program.wait_status = (int)((answer->status & 0xff) << 8);
 	k->program.cpu_us = answer->cpu_us;
-	drain_warm(k);
+	k->program.max_rss_bytes = answer->max_rss_bytes;
+	for (int which = 0; which < 2; which++) {
+		k->last[which].data = data[which];
+		k->last[which].len = read_last(k, which, data[which]);
+		if (k->last[which].len == EXITED_OUTPUT_MAX)
+			drain_warm(k, which);
+	}
 	if (k->state != RUNNING)
 		return; /* it printed too much, and is being ended */
+	nothing_new = k->list_when_done && !files_anything_new(&k->files);
 	k->exited_warm = true;
+	k->nothing_new = nothing_new;
 	send_exited(k, "");
+	k->last[0].len = k->last[1].len = 0;
+	k->nothing_new = false;
 	program_close(&k->program);
 	k->state = IDLE;
-	if (k->list_when_done)
+	if (k->list_when_done && !nothing_new)
 		files_list(&k->files, send_frame, k);
-	clear_for_next(k);
 }
 
 static void on_warm(struct keeper *k)
@@ -496,8 +572,6 @@ static void finish_if_over(struct keeper *k)
 	/* Unasked: it would be asked for next. */
 	if (k->list_when_done)
 		files_list(&k->files, send_frame, k);
-	if (k->in_warm)
-		clear_for_next(k);
 }
 
 static void step(struct keeper *k)
@@ -517,14 +591,15 @@ static void step(struct keeper *k)
 		k->hung_up = true;
 	if (fds[0].revents)
 		on_lifeline(k);
-	if (fds[3].revents)
+	/* Before the output: if the run is over, all of it goes in one frame. */
+	if (fds[6].revents)
+		on_warm(k);
+	if (fds[3].revents && k->program.out_fd[0] >= 0)
 		on_output(k, 0);
-	if (fds[4].revents)
+	if (fds[4].revents && k->program.out_fd[1] >= 0)
 		on_output(k, 1);
 	if (fds[5].revents)
 		feed_stdin(k);
-	if (fds[6].revents)
-		on_warm(k);
 	if (fds[1].revents)
 		on_control(k);
 	if (fds[2].revents)
@@ -562,7 +637,8 @@ static int begin(struct keeper *k, const struct keeper_options *options, struct 
 	fcntl(options->control_fd, F_SETFL, O_NONBLOCK);
 	if (options->runs_vmm)
 		fd_set_proc(VMM_PROC_FD);
-	make_build_dir(options->tmp);
+	if (!options->runs_vmm) /* compilers are no guests */
+		make_build_dir(options->tmp);
 	return files_open(&k->files, options->workspace, e);
 }
 

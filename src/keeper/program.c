@@ -188,7 +188,7 @@ int program_start_warm(struct program *p, const struct msg_exec *exec,
 	struct start s = { &pipes, exec, options, warm_fd, snapshot_fd };
 	pid_t pid = -1;
 
-	vmm_write_warm_command();
+	vmm_write_warm_command(exec);
 	if (pipes_open(&pipes, false, true, e) == 0)
 		pid = start(&s, e);
 	/* What it says before its first run, nobody would hear. */

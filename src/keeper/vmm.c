@@ -14,22 +14,30 @@ enum { OWN_WORDS = 8 };
 /* One at a time, as the keeper runs programs; written before vfork, whose child may write nothing. */
 static const char *words[EXEC_WORDS_MAX + OWN_WORDS];
 
-const char *const *vmm_write_command(const struct msg_exec *exec)
+/* Its name and what its guest may use. Returns the number of words. */
+static size_t write_limits(const struct msg_exec *exec)
 {
 	static char open_files[40];
 	static char memory[40];
-	static char env_count[16];
 	uint64_t files = exec->open_files && exec->open_files < VMM_GUEST_FDS ? exec->open_files :
 										VMM_GUEST_FDS;
 	size_t at = 0;
 
 	snprintf(open_files, sizeof(open_files), "--open-files=%" PRIu64, files);
 	snprintf(memory, sizeof(memory), "--memory=%" PRIu64, exec->memory_bytes);
-	snprintf(env_count, sizeof(env_count), "%" PRIu32, exec->env_count);
 	words[at++] = "hotcell-vmm";
 	words[at++] = open_files;
 	if (exec->memory_bytes)
 		words[at++] = memory;
+	return at;
+}
+
+const char *const *vmm_write_command(const struct msg_exec *exec)
+{
+	static char env_count[16];
+	size_t at = write_limits(exec);
+
+	snprintf(env_count, sizeof(env_count), "%" PRIu32, exec->env_count);
 	if (exec->trace)
 		words[at++] = "--trace";
 	if (exec->warm == EXEC_SNAPSHOT)
@@ -44,11 +52,12 @@ const char *const *vmm_write_command(const struct msg_exec *exec)
 	return words;
 }
 
-const char *const *vmm_write_warm_command(void)
+const char *const *vmm_write_warm_command(const struct msg_exec *exec)
 {
-	words[0] = "hotcell-vmm";
-	words[1] = "--from-snapshot";
-	words[2] = NULL;
+	size_t at = write_limits(exec);
+
+	words[at++] = "--from-snapshot";
+	words[at] = NULL;
 	return words;
 }
 

@@ -8,7 +8,7 @@
 /* NULL-terminated; points into `exec`, and is valid until the next one is written. */
 const char *const *vmm_write_command(const struct msg_exec *exec);
 /* For one that starts from a snapshot. */
-const char *const *vmm_write_warm_command(void);
+const char *const *vmm_write_warm_command(const struct msg_exec *exec);
 /* In a child: becomes the VMM with the command written last; -1 = no such descriptor. Returns an errno if it cannot. */
 int vmm_become(int warm_fd, int snapshot_fd);
 

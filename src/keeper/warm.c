@@ -12,6 +12,20 @@
 
 enum { STREAMS = 3 };
 
+static int send_rehearsal(const struct warm *w, const struct msg_exec *exec, struct err *e)
+{
+	uint8_t flags = WARM_REHEARSAL;
+	struct iovec pieces[] = {
+		{ &flags, 1 },
+		{ (void *)(uintptr_t)exec->request, exec->request_len },
+	};
+	struct msghdr message = { .msg_iov = pieces, .msg_iovlen = COUNT(pieces) };
+
+	if (sendmsg(w->socket_fd, &message, MSG_NOSIGNAL) < 0)
+		return err_sys(e, "give a rehearsal to the warm machine");
+	return 0;
+}
+
 int warm_start(struct warm *w, const struct msg_exec *exec, const struct keeper_options *options,
 	int snapshot_fd, struct err *e)
 {
@@ -32,7 +46,7 @@ int warm_start(struct warm *w, const struct msg_exec *exec, const struct keeper_
 	w->socket_fd = ends[0];
 	w->pid = started.pid;
 	fcntl(w->socket_fd, F_SETFL, O_NONBLOCK);
-	return 0;
+	return exec->request_len ? send_rehearsal(w, exec, e) : 0;
 }
 
 static int send_request(const struct warm *w, const struct msg_exec *exec, const int *streams)
@@ -86,6 +100,14 @@ int warm_receive(struct warm *w, struct warm_answer *ret)
 	if (n == sizeof(*ret))
 		return 1;
 	return n < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
+}
+
+void warm_reset(struct warm *w)
+{
+	const uint8_t order = WARM_RESET;
+
+	if (w->socket_fd >= 0 && send(w->socket_fd, &order, 1, MSG_NOSIGNAL) != 1)
+		warm_close(w);
 }
 
 void warm_close(struct warm *w)

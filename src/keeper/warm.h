@@ -20,6 +20,9 @@ int warm_run(struct warm *w, struct program *p, const struct msg_exec *exec, str
 /* What it has to say: 1 with *ret set, 0 nothing, -1 it is gone. */
 int warm_receive(struct warm *w, struct warm_answer *ret);
 
+/* The results of its run are out: it may go back to its snapshot. */
+void warm_reset(struct warm *w);
+
 void warm_close(struct warm *w);
 
 #endif

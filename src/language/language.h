@@ -71,6 +71,7 @@ struct language {
 	uint64_t processes; /* likewise */
 	enum language_vm vm;
 	struct strings warm; /* command of its driver, which waits for programs; {args} = modules */
+	char *rehearsal; /* a small program that a warm machine runs before the first real one */
 	struct profile *profiles;
 	unsigned profiles_count;
 	char *driver; /* name under drivers/ of its warm driver, where there is one */

@@ -86,6 +86,7 @@ static const cyaml_schema_field_t language_fields[] = {
 	CYAML_FIELD_ENUM("vm", CYAML_FLAG_OPTIONAL | CYAML_FLAG_STRICT, struct language, vm,
 		vm_words, COUNT(vm_words)),
 	LIST("warm", struct language, warm),
+	MAYBE_TEXT("rehearsal", struct language, rehearsal),
 	CYAML_FIELD_SEQUENCE("profiles", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct language,
 		profiles, &profile_schema, 0, SCHEMA_MAX_CANDIDATES),
 	MAYBE_TEXT("driver", struct language, driver),

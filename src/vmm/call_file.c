@@ -89,14 +89,15 @@ static bool may_keep_output(const struct guest *g, int fd)
 	struct stat st;
 	int flags = fcntl(fd, F_GETFL);
 
-	return g->keeps_output && !g->in_vfork && flags >= 0 && (flags & O_ACCMODE) != O_RDONLY && !(flags & O_NONBLOCK) &&
-	       fds_kind(fd) == FD_PLAIN && fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode);
+	return g->keeps_output && !g->in_vfork && flags >= 0 && (flags & O_ACCMODE) != O_RDONLY &&
+	       !(flags & O_NONBLOCK) && fds_kind(fd) == FD_PLAIN && fstat(fd, &st) == 0 &&
+	       S_ISFIFO(st.st_mode);
 }
 
 void file_update_output(struct guest *g)
 {
-	guest_shared(g)->out_fds = (may_keep_output(g, 1) ? 2UL : 0) |
-				   (may_keep_output(g, 2) ? 4UL : 0);
+	guest_shared(g)->out_fds =
+		(may_keep_output(g, 1) ? 2UL : 0) | (may_keep_output(g, 2) ? 4UL : 0);
 }
 
 /* ---- one try ---- */
@@ -130,10 +131,12 @@ static int64_t move_by_buffer(struct transfer *x)
 		return -EAGAIN;
 	if (x->is_read) {
 		n = read(x->fd, data, size);
-		if (n > 0)
-			pieces_copy_out(&x->p, data, (size_t)n);
+		if (n > 0 && pieces_copy_out(&x->p, data, (size_t)n) == 0)
+			return -EFAULT;
 	} else {
-		pieces_copy_in(&x->p, data, size);
+		size = pieces_copy_in(&x->p, data, size);
+		if (size == 0 && x->p.size)
+			return -EFAULT;
 		n = write(x->fd, data, size);
 	}
 	/* A signal for the program came: the scheduler will see it. */

@@ -162,7 +162,8 @@ int64_t call_mremap(struct guest *g, const uint64_t a[6])
 	struct area more;
 	int result;
 
-	if (!range(a[0], length, &end) || new_length == 0 || new_length > ADDRESS_END)
+	if (!range(a[0], length, &end) || length < a[1] || length == 0 || new_length == 0 ||
+		new_length > ADDRESS_END)
 		return -EINVAL;
 	if (!area || area->end < end)
 		return -EFAULT;
@@ -188,7 +189,9 @@ int64_t call_mremap(struct guest *g, const uint64_t a[6])
 		to = mem_place(&g->mem, 0, new_length, area->protection, false);
 	} else {
 		to = a[4];
-		if (!range(to, new_length, &end))
+		/* The two must not overlap. */
+		if (!(a[3] & MREMAP_MAYMOVE) || !range(to, new_length, &end) ||
+			(to < a[0] + length && a[0] < end))
 			return -EINVAL;
 	}
 	if (to && area->kind == AREA_SHARED) {
@@ -230,10 +233,13 @@ int64_t call_brk(struct guest *g, const uint64_t a[6])
 	struct area more = { .kind = AREA_HEAP, .protection = PROT_READ | PROT_WRITE };
 	uint64_t now = s->heap;
 
+	/* A program may have mapped something else there. */
+	if (heap && heap->kind != AREA_HEAP)
+		heap = NULL;
 	/* The stub moves it within what is mapped; on some hosts the program could lie about it. */
 	if (!heap || now < start || now > heap->end)
 		now = start;
-	if (a[0] < start || a[0] > ADDRESS_END || !heap)
+	if (a[0] < start || a[0] > ADDRESS_END - HEAP_AHEAD || !heap)
 		return (int64_t)now;
 	if (a[0] > heap->end) {
 		more.start = heap->end;

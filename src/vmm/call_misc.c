@@ -2,6 +2,7 @@
 
 #include "base/own.h"
 #include "vmm/fds.h"
+#include "vmm/pids.h"
 #include "vmm/signal.h"
 #include "vmm/stub/layout.h"
 #include "vmm/thread.h"
@@ -72,35 +73,35 @@ CALL(gettid)
 CALL(getppid)
 {
 	UNUSED;
-	return getppid();
+	return pids_shown(getppid());
 }
 
 CALL(getpgrp)
 {
 	UNUSED;
-	return getpgrp();
+	return pids_shown(getpgrp());
 }
 
 CALL(getpgid)
 {
-	pid_t group = getpgid((pid_t)a[0]);
+	pid_t group = getpgid(pids_host((int)a[0]));
 
 	(void)g;
-	return group < 0 ? -errno : group;
+	return group < 0 ? -errno : pids_shown(group);
 }
 
 CALL(setpgid)
 {
 	warm_spoil(g);
-	return HOST(setpgid((pid_t)a[0], (pid_t)a[1]));
+	return HOST(setpgid(pids_host((int)a[0]), pids_host((int)a[1])));
 }
 
 CALL(getsid)
 {
-	pid_t session = getsid((pid_t)a[0]);
+	pid_t session = getsid(pids_host((int)a[0]));
 
 	(void)g;
-	return session < 0 ? -errno : session;
+	return session < 0 ? -errno : pids_shown(session);
 }
 
 CALL(setsid)
@@ -109,7 +110,7 @@ CALL(setsid)
 
 	UNUSED;
 	warm_spoil(g);
-	return session < 0 ? -errno : session;
+	return session < 0 ? -errno : pids_shown(session);
 }
 
 CALL(get_id)
@@ -219,9 +220,10 @@ CALL(prctl)
 	case PR_SET_PDEATHSIG:
 	case PR_SET_VMA:
 	case PR_SET_TIMERSLACK:
-	case PR_SET_NO_NEW_PRIVS:
 	case PR_SET_THP_DISABLE:
 		return 0;
+	case PR_SET_NO_NEW_PRIVS: /* there is no way back */
+		return a[1] == 1 && !a[2] && !a[3] && !a[4] ? 0 : -EINVAL;
 	case PR_GET_NO_NEW_PRIVS:
 		return 1;
 	case PR_SET_CHILD_SUBREAPER:
@@ -433,16 +435,27 @@ CALL(sched_setscheduler)
 	return policy < 0 ? -EINVAL : call_sched_setparam(g, (uint64_t[6]){ a[0], a[2] });
 }
 
+static bool is_realtime(uint64_t policy)
+{
+	return (int)policy == SCHED_FIFO || (int)policy == SCHED_RR;
+}
+
+static bool is_policy(uint64_t policy)
+{
+	return is_realtime(policy) || (int)policy == SCHED_OTHER || (int)policy == SCHED_BATCH ||
+	       (int)policy == SCHED_IDLE;
+}
+
 CALL(sched_get_priority_max)
 {
 	(void)g;
-	return host_result(sched_get_priority_max((int)a[0]));
+	return is_policy(a[0]) ? (is_realtime(a[0]) ? 99 : 0) : -EINVAL;
 }
 
 CALL(sched_get_priority_min)
 {
 	(void)g;
-	return host_result(sched_get_priority_min((int)a[0]));
+	return is_policy(a[0]) ? is_realtime(a[0]) : -EINVAL;
 }
 
 CALL(sched_rr_get_interval)
@@ -470,16 +483,27 @@ CALL(sched_getparam)
 	return (int)a[0] < 0 ? -EINVAL : mem_write(&g->mem, a[1], &zero, sizeof(zero));
 }
 
+/* Nothing competes with a program inside its machine: what it says is remembered, no more. */
+static bool is_own(const struct guest *g, const uint64_t a[6])
+{
+	return a[0] == PRIO_PROCESS && ((int)a[1] == 0 || (int)a[1] == g->pid);
+}
+
 CALL(getpriority)
 {
-	(void)g;
-	return host_result(syscall(SYS_getpriority, (int)a[0], (id_t)a[1]));
+	return 20 - (is_own(g, a) ? g->nice : 0);
 }
 
 CALL(setpriority)
 {
-	warm_spoil(g); /* it cannot be raised again */
-	return HOST(setpriority((__priority_which_t)a[0], (id_t)a[1], (int)a[2]));
+	int nice = (int)a[2] < -20 ? -20 : (int)a[2] > 19 ? 19 : (int)a[2];
+
+	if (!is_own(g, a))
+		return 0;
+	if (nice < g->nice)
+		return -EACCES;
+	g->nice = nice;
+	return 0;
 }
 
 CALL(getcpu)
@@ -620,9 +644,15 @@ static struct {
 	int host;
 } timers[TIMERS_MAX];
 
-static int host_timer(uint64_t id)
+/* A vfork child has none, but sees its parent's. */
+static int host_timer(const struct guest *g, uint64_t id)
 {
-	return id < TIMERS_MAX && timers[id].used ? timers[id].host : -1;
+	return id < TIMERS_MAX && timers[id].used && !g->in_vfork ? timers[id].host : -1;
+}
+
+void misc_forget_timers(void)
+{
+	memset(timers, 0, sizeof(timers));
 }
 
 CALL(timer_create)
@@ -632,7 +662,7 @@ CALL(timer_create)
 
 	while (id < TIMERS_MAX && timers[id].used)
 		id++;
-	if (id == TIMERS_MAX)
+	if (id == TIMERS_MAX || g->in_vfork)
 		return -EAGAIN;
 	if (a[1] && mem_read(&g->mem, &event, a[1], sizeof(event)))
 		return -EFAULT;
@@ -646,8 +676,12 @@ CALL(timer_create)
 	warm_spoil(g);
 	if (syscall(SYS_timer_create, (int)a[0], &event, &timers[id].host))
 		return -errno;
+	if (mem_write(&g->mem, a[2], &id, sizeof(id))) {
+		syscall(SYS_timer_delete, timers[id].host);
+		return -EFAULT;
+	}
 	timers[id].used = true;
-	return mem_write(&g->mem, a[2], &id, sizeof(id));
+	return 0;
 }
 
 CALL(timer_settime)
@@ -655,11 +689,11 @@ CALL(timer_settime)
 	struct itimerspec new;
 	struct itimerspec old;
 
-	if (host_timer(a[0]) < 0)
+	if (host_timer(g, a[0]) < 0)
 		return -EINVAL;
 	if (mem_read(&g->mem, &new, a[2], sizeof(new)))
 		return -EFAULT;
-	if (syscall(SYS_timer_settime, host_timer(a[0]), (int)a[1], &new, &old))
+	if (syscall(SYS_timer_settime, host_timer(g, a[0]), (int)a[1], &new, &old))
 		return -errno;
 	return put(g, a[3], &old, sizeof(old));
 }
@@ -668,21 +702,20 @@ CALL(timer_gettime)
 {
 	struct itimerspec now;
 
-	if (host_timer(a[0]) < 0 || syscall(SYS_timer_gettime, host_timer(a[0]), &now))
+	if (host_timer(g, a[0]) < 0 || syscall(SYS_timer_gettime, host_timer(g, a[0]), &now))
 		return -EINVAL;
 	return mem_write(&g->mem, a[1], &now, sizeof(now));
 }
 
 CALL(timer_getoverrun)
 {
-	(void)g;
-	return host_timer(a[0]) < 0 ? -EINVAL : syscall(SYS_timer_getoverrun, host_timer(a[0]));
+	return host_timer(g, a[0]) < 0 ? -EINVAL :
+					 syscall(SYS_timer_getoverrun, host_timer(g, a[0]));
 }
 
 CALL(timer_delete)
 {
-	(void)g;
-	if (host_timer(a[0]) < 0)
+	if (host_timer(g, a[0]) < 0)
 		return -EINVAL;
 	syscall(SYS_timer_delete, timers[a[0]].host);
 	timers[a[0]].used = false;

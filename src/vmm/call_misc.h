@@ -64,4 +64,7 @@ CALL(timer_getoverrun);
 CALL(timer_delete);
 #undef CALL
 
+/* A child by fork has none of its parent's timers. */
+void misc_forget_timers(void);
+
 #endif

@@ -44,7 +44,7 @@ int64_t call_mknodat(struct guest *g, const uint64_t a[6])
 
 	if (result)
 		return result;
-	if ((mode & S_IFMT) && !S_ISREG(mode) && !S_ISFIFO(mode))
+	if ((mode & S_IFMT) && !S_ISREG(mode) && !S_ISFIFO(mode) && !S_ISSOCK(mode))
 		return -EPERM;
 	return host_result(mknodat(place.directory, place.path, mode, 0));
 }

@@ -229,11 +229,7 @@ int64_t call_shutdown(struct guest *g, const uint64_t a[6])
 /* ---- options: those whose values are plain data. Others hold pointers (SO_ATTACH_FILTER), which
  * would be pointers into the VMM ---- */
 
-static const struct option {
-	int level;
-	int name;
-	bool may_set;
-} options[] = {
+const struct socket_option socket_options[] = {
 	{ SOL_SOCKET, SO_ERROR, false },
 	{ SOL_SOCKET, SO_TYPE, false },
 	{ SOL_SOCKET, SO_DOMAIN, false },
@@ -284,20 +280,22 @@ static const struct option {
 	{ IPPROTO_IPV6, IPV6_RECVPKTINFO, true },
 };
 
+const unsigned socket_options_count = COUNT(socket_options);
+
 enum { OPTION_SIZE = 256 }; /* struct tcp_info is the longest */
 
-static const struct option *find_option(uint64_t level, uint64_t name)
+static const struct socket_option *find_option(uint64_t level, uint64_t name)
 {
-	for (size_t i = 0; i < COUNT(options); i++)
-		if (options[i].level == (int)level && options[i].name == (int)name)
-			return &options[i];
+	for (size_t i = 0; i < COUNT(socket_options); i++)
+		if (socket_options[i].level == (int)level && socket_options[i].name == (int)name)
+			return &socket_options[i];
 	return NULL;
 }
 
 int64_t call_setsockopt(struct guest *g, const uint64_t a[6])
 {
 	int fd = fds_get(a[0]);
-	const struct option *option = find_option(a[1], a[2]);
+	const struct socket_option *option = find_option(a[1], a[2]);
 	char value[OPTION_SIZE];
 
 	if (fd < 0)
@@ -314,7 +312,7 @@ int64_t call_setsockopt(struct guest *g, const uint64_t a[6])
 int64_t call_getsockopt(struct guest *g, const uint64_t a[6])
 {
 	int fd = fds_get(a[0]);
-	const struct option *option = find_option(a[1], a[2]);
+	const struct socket_option *option = find_option(a[1], a[2]);
 	char value[OPTION_SIZE];
 	int32_t room;
 	socklen_t length;

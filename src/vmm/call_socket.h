@@ -25,4 +25,14 @@ int64_t call_recvmsg(struct guest *g, const uint64_t a[6]);
 int64_t call_sendmmsg(struct guest *g, const uint64_t a[6]);
 int64_t call_recvmmsg(struct guest *g, const uint64_t a[6]);
 
+/* The options that a program may ask for; filter.c lets no others through. */
+struct socket_option {
+	int level;
+	int name;
+	bool may_set;
+};
+
+extern const struct socket_option socket_options[];
+extern const unsigned socket_options_count;
+
 #endif

@@ -1,6 +1,7 @@
 #include "vmm/device.h"
 
 #include "base/own.h"
+#include "vmm/try.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -62,7 +63,8 @@ int64_t device_read(int fd, struct pieces *p)
 	if (kind == FD_RANDOM)
 		return fill_random(p);
 	for (int i = 0; i < p->count; i++)
-		memset(p->at[i].iov_base, 0, p->at[i].iov_len);
+		if (try_zero(p->at[i].iov_base, p->at[i].iov_len))
+			return -EFAULT;
 	return (int64_t)p->size;
 }
 

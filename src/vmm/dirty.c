@@ -24,10 +24,10 @@ struct scan_range {
 	uint64_t start, end, categories;
 };
 
-#define PAGEMAP_SCAN _IOWR('f', 16, char[sizeof(struct scan)])
-#define IS_FILE      4ULL
-#define IS_PRESENT   8ULL
-#define IS_SWAPPED   16ULL
+_Static_assert(DIRTY_PAGEMAP_SCAN == _IOWR('f', 16, struct scan), "as the kernel numbers it");
+#define IS_FILE    4ULL
+#define IS_PRESENT 8ULL
+#define IS_SWAPPED 16ULL
 
 static int pagemap_fd = -1;
 static struct dirty_range found[RANGES_MAX];
@@ -59,7 +59,7 @@ static int find_by_scan(const uint8_t *start, uint64_t size)
 		.any_of = IS_PRESENT | IS_SWAPPED,
 		.returned = IS_FILE | IS_PRESENT,
 	};
-	int count = ioctl(pagemap_fd, PAGEMAP_SCAN, &s);
+	int count = ioctl(pagemap_fd, DIRTY_PAGEMAP_SCAN, &s);
 
 	for (int i = 0; i < count; i++) {
 		found[i].start = ranges[i].start - base;

@@ -7,6 +7,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The request by which the kernel is asked (Linux 6.7): filter.c lets it through. */
+#define DIRTY_PAGEMAP_SCAN 0xc0606610UL
+
 struct dirty_range {
 	uint64_t start; /* from the beginning of the mapping */
 	uint64_t end;

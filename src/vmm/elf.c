@@ -83,6 +83,19 @@ static int take_script(struct elf_program *p, unsigned depth, size_t count)
 	return 0;
 }
 
+/* Told before the old program is gone: who tries to start another machine's goes on. */
+static bool is_ours(const char *head, size_t size)
+{
+	Elf64_Ehdr header;
+
+	if (size < sizeof(header))
+		return false;
+	memcpy(&header, head, sizeof(header));
+	return memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 &&
+	       header.e_ident[EI_CLASS] == ELFCLASS64 && header.e_machine == EM_X86_64 &&
+	       (header.e_type == ET_EXEC || header.e_type == ET_DYN);
+}
+
 int elf_resolve(const char *path, const char *const *argv, struct elf_program *p)
 {
 	size_t count = count_words(argv);
@@ -110,7 +123,7 @@ int elf_resolve(const char *path, const char *const *argv, struct elf_program *p
 		if (n < 0)
 			return -errno;
 		if (n < 2 || memcmp(head, "#!", 2) != 0)
-			return n >= 4 && memcmp(head, ELFMAG, SELFMAG) == 0 ? 0 : -ENOEXEC;
+			return is_ours(head, (size_t)n) ? 0 : -ENOEXEC;
 		if (depth == SCRIPTS_MAX)
 			return -ELOOP;
 		memcpy(p->line[depth], head, sizeof(head));
@@ -231,7 +244,7 @@ static int load_image(struct guest *g, const char *path, struct image *i, bool i
 		i->base = is_interpreter ?
 				  mem_place(&g->mem, 0, i->end, PROT_READ | PROT_EXEC, true) :
 				  PROGRAM_BASE + (uint64_t)(random & 0xffffff) * PAGE;
-	if (i->header.e_type == ET_DYN && !i->base)
+	if ((i->header.e_type == ET_DYN && !i->base) || i->base + i->end > ADDRESS_END - HEAP_AHEAD)
 		return -ENOMEM;
 	for (unsigned k = 0; k < i->header.e_phnum && result == 0; k++)
 		if (i->programs[k].p_type == PT_LOAD)

@@ -5,7 +5,7 @@
 #include "vmm/guest.h"
 
 /* What execve() would start for `path`: itself, or the interpreter that its first line names, with
- * the arguments changed accordingly. All strings are the caller's or live as long as `ret`. */
+ * the arguments changed accordingly. All strings are the caller's or live as long as `p`. */
 struct elf_program {
 	char path[PATH_SIZE];
 	const char **argv; /* NULL-terminated; freed by elf_program_close() */
@@ -14,7 +14,7 @@ struct elf_program {
 };
 
 /* 0 or a negative errno, as execve() would give it. */
-int elf_resolve(const char *path, const char *const *argv, struct elf_program *ret);
+int elf_resolve(const char *path, const char *const *argv, struct elf_program *p);
 void elf_program_close(struct elf_program *p);
 
 /* Puts the program into empty memory and sets the current thread's registers. */

@@ -23,6 +23,7 @@
 
 #define CALL_ATTENTION   ((uint64_t)-2) /* the stub's own: see stub.c */
 #define AT_ATTENTION_RAX (AT_STUB_DATA + 0x10)
+#define STUB_MAX_NS      5000000000 /* it moves 64 KiB, or clears what a heap gives back */
 
 /* ---- small things ---- */
 
@@ -78,7 +79,7 @@ int guest_flush_output(struct guest *g)
 		return 0;
 	s->out_len = 0;
 	/* The guest may have written these itself. */
-	if (len > AT_OUT_SIZE || (fd != 1 && fd != 2))
+	if (len > AT_OUT_SIZE || (fd != 1 && fd != 2) || g->discards_output)
 		return 0;
 	if (fd_write_all((int)fd, g->mem.host + AT_OUT, len) == 0)
 		return 0;
@@ -92,6 +93,7 @@ void guest_exit(struct guest *g, int status)
 	/* As if the write had been made when the program made it. */
 	if (guest_flush_output(g) == -EPIPE && g->actions[SIGPIPE].handler == 0)
 		guest_die(g, SIGPIPE);
+	g->in_books = false;
 	_exit(status);
 }
 
@@ -104,6 +106,7 @@ void guest_die(struct guest *g, int number)
 	sigemptyset(&only);
 	sigaddset(&only, number);
 	sigprocmask(SIG_UNBLOCK, &only, NULL);
+	g->in_books = false;
 	kill(getpid(), number);
 	_exit(128 + number);
 }
@@ -163,11 +166,20 @@ static void serve(struct guest *g)
 	t->registers.general.rax = (uint64_t)result;
 }
 
+static bool is_programs(uint64_t address)
+{
+	return address >= LOW_END && address < ADDRESS_END;
+}
+
 static void take_call(struct guest *g)
 {
 	struct thread *t = guest_thread(g);
 	const struct kvm_regs *r = &t->registers.general;
 
+	/* Where no SYSCALL instruction can have been: on a PVM host a program may go through the gate
+	 * by itself, and say what it likes. */
+	if (!is_programs(r->rip))
+		guest_die(g, SIGSEGV);
 	if (r->rax == CALL_ATTENTION) {
 		memcpy(&t->registers.general.rax, g->mem.host + AT_ATTENTION_RAX, 8);
 		return;
@@ -198,6 +210,7 @@ static void redo_stubs_call(struct guest *g)
 	r->rsp = saved.rsp;
 	r->rip = saved.rcx;
 	r->rflags = saved.r11;
+	g->cpu.in_stub = false;
 	take_call(g);
 }
 
@@ -231,15 +244,13 @@ static void take_exception(struct guest *g, const struct fault *f)
 	if (f->vector == 14) {
 		int code = mem_fault(&g->mem, f->address, f->error_code);
 
-		if (code == 0)
-			return;
-		if (rip < LOW_END)
+		if (f->in_stub && (code || !g->cpu.in_stub))
 			redo_stubs_call(g);
-		else
+		else if (code)
 			signal_fault(g, SIGSEGV, code, f->address);
 		return;
 	}
-	if (rip < LOW_END)
+	if (f->in_stub)
 		guest_die(g, SIGSEGV);
 	for (size_t i = 0; i < COUNT(faults); i++)
 		if (faults[i].vector == f->vector) {
@@ -254,13 +265,23 @@ static void take_exception(struct guest *g, const struct fault *f)
 
 static bool in_stub(struct guest *g)
 {
-	return guest_thread(g)->registers.general.rip < LOW_END;
+	return g->cpu.in_stub;
 }
 
 static void take_interrupt(struct guest *g)
 {
-	/* The stub is soon done, and then leaves by itself. */
+	static uint64_t at_exit;
+	static int64_t since_ns;
+	int64_t now = guest_now_ns();
+
+	/* The stub is soon done, and then leaves by itself. A program that has gone there on its own
+	 * account may stay for ever. */
 	if (in_stub(g)) {
+		if (since_ns == 0 || g->exits != at_exit + 1)
+			since_ns = now;
+		at_exit = g->exits;
+		if (now - since_ns > STUB_MAX_NS)
+			guest_die(g, SIGSEGV);
 		guest_shared(g)->attention = 1;
 		return;
 	}
@@ -293,6 +314,18 @@ static void settle(struct guest *g)
 	}
 }
 
+/* For whoever traces: the program is ended for something that no program does. */
+static void tell_broken(struct guest *g, int error)
+{
+	const struct kvm_run *run = g->cpu.run;
+
+	if (g->traces)
+		guest_say(g, "[%d] the machine stopped: errno %d, exit %u, port %#x, rip %#llx",
+			guest_thread(g)->tid, error, run->exit_reason,
+			run->exit_reason == KVM_EXIT_IO ? run->io.port : 0,
+			(unsigned long long)guest_thread(g)->registers.general.rip);
+}
+
 void guest_run(struct guest *g)
 {
 	for (;;) {
@@ -305,7 +338,9 @@ void guest_run(struct guest *g)
 			guest_say(g, "hotcell: the page tables could not be changed");
 			guest_die(g, SIGKILL);
 		}
+		g->in_books = false;
 		exit = vcpu_run(&g->cpu, &guest_thread(g)->registers, g->mem.host, &fault);
+		g->in_books = true;
 		g->exits++;
 		switch (exit) {
 		case VCPU_CALL:
@@ -324,6 +359,7 @@ void guest_run(struct guest *g)
 				signal_fault(g, SIGBUS, BUS_ADRERR, 0);
 				break;
 			}
+			tell_broken(g, errno);
 			guest_die(g, SIGSEGV);
 		}
 	}

@@ -89,18 +89,24 @@ struct guest {
 	char comm[16];
 	const char *const *argv; /* what was started, for /proc/self/cmdline */
 	const char *const *environment;
-	uint64_t open_files; /* the program's limit of descriptors */
+	uint64_t open_files;     /* the program's limit of descriptors */
+	uint64_t open_files_max; /* what it was at the start of every run */
 	uint64_t memory_bytes;
 	uint64_t open_files_most;
 	uint64_t address_space; /* RLIMIT_AS */
 	uint64_t address_space_most;
+	int nice;
 	bool traces;
 	/* Its output goes to the keeper, who reads it to the end; so it may be kept back for a while.
 	 * A child may write into a pipe that nobody reads, and must hear of it at once. */
 	bool keeps_output;
+	bool discards_output;
 
 	/* A vfork is going on: we are the child and use the parent's memory and machine. */
 	bool in_vfork;
+	/* The VMM is at work, and not its guest. A vfork child that is killed meanwhile leaves half
+	 * written books behind, which are its parent's too. */
+	volatile bool in_books;
 
 	uint64_t exits; /* statistics */
 	uint64_t unknown_calls;
@@ -125,7 +131,7 @@ int guest_flush_output(struct guest *g);
 
 /* Ends all of the program: as exit_group does, or as a signal does. */
 _Noreturn void guest_exit(struct guest *g, int status);
-_Noreturn void guest_die(struct guest *g, int signal);
+_Noreturn void guest_die(struct guest *g, int number);
 
 /* Says something on the program's standard error, as from hotcell. */
 __attribute__((format(printf, 2, 3))) void guest_say(struct guest *g, const char *format, ...);

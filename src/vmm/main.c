@@ -6,7 +6,9 @@
 #include "vmm/dirty.h"
 #include "vmm/elf.h"
 #include "vmm/fds.h"
+#include "vmm/filter.h"
 #include "vmm/guest.h"
+#include "vmm/pids.h"
 #include "vmm/probe.h"
 #include "vmm/process.h"
 #include "vmm/signal.h"
@@ -57,6 +59,8 @@ static bool take_option(struct options *o, const char *word)
 {
 	unsigned long long x;
 	unsigned long long y;
+	int pid;
+	int shown;
 	char host[16];
 
 	if (sscanf(word, "--open-files=%llu", &x) == 1)
@@ -72,7 +76,9 @@ static bool take_option(struct options *o, const char *word)
 		o->is_known_host = true;
 		o->is_pvm = strcmp(host, "pvm") == 0;
 		tick_set_ns_per_tsc_32(x);
-	} else if (strncmp(word, "--special=", 10) == 0)
+	} else if (sscanf(word, "--shown=%d,%d", &pid, &shown) == 2)
+		pids_set(pid, shown);
+	else if (strncmp(word, "--special=", 10) == 0)
 		o->specials = word + 10;
 	else if (strcmp(word, "--trace") == 0)
 		o->traces = true;
@@ -111,8 +117,8 @@ static void set_up(struct guest *g, const struct options *o)
 	if (!o->is_known_host && probe_host(VMM_KVM_FD, &g->cpu.is_pvm, &e))
 		fail("%s", e.text);
 	make_threads(g);
-	g->pid = getpid();
-	g->open_files = o->open_files;
+	g->pid = pids_shown(getpid());
+	g->open_files = g->open_files_max = o->open_files;
 	g->memory_bytes = o->memory_bytes;
 	g->open_files_most = o->open_files;
 	g->address_space = g->address_space_most = o->address_space;
@@ -157,8 +163,15 @@ static void start(
 		fail("%s", e.text);
 }
 
-static _Noreturn void run(struct guest *g, bool is_warm)
+static _Noreturn void run(struct guest *g, const struct options *o)
 {
+	struct err e = { 0 };
+	bool is_warm = o->warm == WARM_SERVES;
+
+	/* From here on nothing is done but serving the guest. Who is told of the host by another VMM
+	 * has that one's filter. */
+	if (!o->is_known_host && filter_install(&e))
+		fail("%s", e.text);
 	signal_open(g);
 	tick_open();
 	if (!is_warm)
@@ -170,7 +183,7 @@ static _Noreturn void run(struct guest *g, bool is_warm)
 	guest_run(g);
 }
 
-static _Noreturn void serve_from_snapshot(struct guest *g)
+static _Noreturn void serve_from_snapshot(struct guest *g, const struct options *o)
 {
 	struct err e = { 0 };
 
@@ -179,11 +192,13 @@ static _Noreturn void serve_from_snapshot(struct guest *g)
 	close(VMM_PROC_FD);
 	make_threads(g);
 	warm_open(g, WARM_SERVES);
-	if (snapshot_load(g, VMM_SNAPSHOT_FD, &e))
+	g->open_files = g->open_files_max = o->open_files;
+	g->memory_bytes = o->memory_bytes;
+	if (snapshot_load(g, VMM_SNAPSHOT_FD, memory_size(o->memory_bytes), &e))
 		fail("%s", e.text);
 	guest_thread(g)->waits = false;
 	guest_thread(g)->tries_again = true;
-	run(g, true);
+	run(g, o);
 }
 
 int main(int argc, char **argv)
@@ -203,7 +218,7 @@ int main(int argc, char **argv)
 		if (!take_option(&options, argv[at++]))
 			fail("unknown option '%s'", argv[at - 1]);
 	if (options.warm == WARM_SERVES)
-		serve_from_snapshot(g);
+		serve_from_snapshot(g, &options);
 	if (at >= argc)
 		fail("%s", "nothing to run");
 	count = strtoul(argv[at], &end, 10);
@@ -217,5 +232,5 @@ int main(int argc, char **argv)
 	start(g, argv[at], (const char *const *)(uintptr_t)&argv[at + 1], environment);
 	if (options.warm)
 		warm_open(g, options.warm);
-	run(g, false);
+	run(g, &options);
 }

@@ -4,6 +4,7 @@
 #include "base/own.h"
 #include "vmm/stub/layout.h"
 #include "vmm/tables.h"
+#include "vmm/try.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -22,6 +23,8 @@
 /* Larger mappings get memory where they are touched. */
 #define EAGER_MAX (64UL << 20)
 #define AREAS_MAX 65530
+
+enum { STRING_STEP = 256 };
 
 void *mem_grow(void *old, uint32_t *room, uint32_t wanted, size_t size)
 {
@@ -71,6 +74,7 @@ static void forget(struct mem *m)
 	m->free_chunks_count = 0;
 	m->extra_tables_count = 0;
 	m->edits_count = 0;
+	m->is_broken = false;
 	m->heap_start = 0;
 	m->snapshot_chunks = 0;
 	m->remaps_count = 0;
@@ -176,7 +180,8 @@ uint64_t mem_place(
 	if (length > ADDRESS_END)
 		return 0;
 	hint = PAGE_DOWN(hint);
-	if (hint >= LOW_END && hint + length <= HINTS_END && mem_is_free(m, hint, hint + length))
+	if (hint >= LOW_END && length <= HINTS_END && hint <= HINTS_END - length &&
+		mem_is_free(m, hint, hint + length))
 		return hint;
 	if (protection == PROT_NONE)
 		at = first_fit(m, PLACE_RESERVED, PLACE_END, length);
@@ -200,6 +205,8 @@ static int insert(struct mem *m, uint32_t at, const struct area *area)
 
 static void delete (struct mem *m, uint32_t from, uint32_t to)
 {
+	if (from == to)
+		return;
 	memmove(&m->areas[from], &m->areas[to], (m->areas_count - to) * sizeof(*m->areas));
 	m->areas_count -= to - from;
 }
@@ -263,14 +270,6 @@ static int set_area(struct mem *m, const struct area *area)
 
 /* ---- content ---- */
 
-/* What is behind a range, block by block; NULL where nothing is. */
-static uint8_t *behind(const struct mem *m, uint64_t address)
-{
-	const struct block *b = tables_block(m, address);
-
-	return b ? m->host + (uint64_t)b->chunk * CHUNK + address % CHUNK : NULL;
-}
-
 static uint64_t to_block_end(uint64_t start, uint64_t end)
 {
 	uint64_t next = (start / CHUNK + 1) * CHUNK;
@@ -289,16 +288,27 @@ static void zero_piece(struct mem *m, uint8_t *host, uint64_t size)
 		memset(host, 0, size);
 }
 
+/* The next piece of [*start, end) that has memory behind it: its address in *start, where it ends in
+ * *ret_end. NULL if there is none. */
+static uint8_t *next_piece(const struct mem *m, uint64_t *start, uint64_t end, uint64_t *ret_end)
+{
+	const struct block *b = *start < end ? tables_first(m, *start, end) : NULL;
+
+	if (!b)
+		return NULL;
+	if (*start < b->number * CHUNK)
+		*start = b->number * CHUNK;
+	*ret_end = to_block_end(*start, end);
+	return m->host + (uint64_t)b->chunk * CHUNK + *start % CHUNK;
+}
+
 void mem_zero(struct mem *m, uint64_t start, uint64_t end)
 {
-	while (start < end) {
-		uint64_t next = to_block_end(start, end);
-		uint8_t *host = behind(m, start);
+	uint64_t next;
+	uint8_t *host;
 
-		if (host)
-			zero_piece(m, host, next - start);
-		start = next;
-	}
+	for (; (host = next_piece(m, &start, end, &next)); start = next)
+		zero_piece(m, host, next - start);
 }
 
 static void note_remap(struct mem *m, const uint8_t *host, uint64_t size)
@@ -314,17 +324,15 @@ static void note_remap(struct mem *m, const uint8_t *host, uint64_t size)
 /* Plain memory again where a file was. */
 static int make_plain(struct mem *m, uint64_t start, uint64_t end)
 {
-	while (start < end) {
-		uint64_t next = to_block_end(start, end);
-		uint8_t *host = behind(m, start);
+	uint64_t next;
+	uint8_t *host;
 
-		if (host)
-			note_remap(m, host, next - start);
-		if (host && mmap(host, next - start, PROT_READ | PROT_WRITE,
-				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
-				    0) == MAP_FAILED)
+	for (; (host = next_piece(m, &start, end, &next)); start = next) {
+		note_remap(m, host, next - start);
+		if (mmap(host, next - start, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
+			    0) == MAP_FAILED)
 			return -ENOMEM;
-		start = next;
 	}
 	return 0;
 }
@@ -361,7 +369,7 @@ int mem_map(struct mem *m, const struct area *area)
 	return result ? result : tables_sync(m, area->start, area->end, is_eager(area));
 }
 
-int mem_map_file(struct mem *m, const struct area *area, int fd)
+static int put_file(struct mem *m, const struct area *area, int fd)
 {
 	int flags = (area->kind == AREA_SHARED ? MAP_SHARED : MAP_PRIVATE) | MAP_FIXED |
 		    (fd < 0 ? MAP_ANONYMOUS : 0);
@@ -370,10 +378,9 @@ int mem_map_file(struct mem *m, const struct area *area, int fd)
 	int protection = area->kind == AREA_SHARED && !(area->protection & PROT_WRITE) ?
 				 PROT_READ :
 				 PROT_READ | PROT_WRITE;
-	int result = wipe(m, area->start, area->end);
 	uint64_t offset = area->offset;
 
-	for (uint64_t at = area->start; at < area->end && result == 0;) {
+	for (uint64_t at = area->start; at < area->end;) {
 		uint64_t next = to_block_end(at, area->end);
 		struct block *b = tables_bind(m, at);
 		uint8_t *host;
@@ -383,19 +390,35 @@ int mem_map_file(struct mem *m, const struct area *area, int fd)
 		host = m->host + (uint64_t)b->chunk * CHUNK + at % CHUNK;
 		note_remap(m, host, next - at);
 		if (mmap(host, next - at, protection, flags, fd, (off_t)offset) == MAP_FAILED)
-			result = -errno;
+			return -errno;
 		offset += next - at;
 		at = next;
 	}
+	return 0;
+}
+
+int mem_map_file(struct mem *m, const struct area *area, int fd)
+{
+	int result = wipe(m, area->start, area->end);
+
+	if (result == 0)
+		result = put_file(m, area, fd);
 	if (result == 0)
 		result = set_area(m, area);
-	return result ? result : tables_sync(m, area->start, area->end, true);
+	if (result == 0)
+		return tables_sync(m, area->start, area->end, true);
+	/* Part of the file may be there already, behind what is no file's or nothing at all: as with
+	 * Linux, what was mapped there is gone. */
+	if (make_plain(m, area->start, area->end) == 0)
+		mem_unmap(m, area->start, area->end);
+	return result;
 }
 
 int mem_move_shared(struct mem *m, const struct area *area, uint64_t from, uint64_t length)
 {
 	uint64_t new_length = area->end - area->start;
-	uint8_t *source = behind(m, from);
+	const struct block *first = tables_block(m, from);
+	uint8_t *source = first ? m->host + (uint64_t)first->chunk * CHUNK + from % CHUNK : NULL;
 	uint8_t *whole;
 	int result = 0;
 
@@ -444,10 +467,13 @@ int mem_unmap(struct mem *m, uint64_t start, uint64_t end)
 	delete (m, from, to);
 	/* Entries for single pages stay: taking them away costs more than the program gains by being
 	 * told of its error. Whole blocks go. */
-	for (uint64_t at = start / CHUNK * CHUNK; at < end; at += CHUNK) {
-		struct block *b = tables_block(m, at);
+	for (uint64_t at = start;;) {
+		struct block *b = at < end ? tables_first(m, at, end) : NULL;
 
-		if (b && mem_is_free(m, at, at + CHUNK))
+		if (!b)
+			break;
+		at = (b->number + 1) * CHUNK;
+		if (mem_is_free(m, at - CHUNK, at))
 			tables_unbind(m, b);
 	}
 	return 0;
@@ -486,16 +512,21 @@ int mem_protect(struct mem *m, uint64_t start, uint64_t end, unsigned protection
 
 int mem_move(struct mem *m, uint64_t from, uint64_t to, uint64_t length)
 {
-	for (uint64_t done = 0; done < length; done += PAGE) {
-		const uint8_t *source = behind(m, from + done);
-		struct block *b = source ? tables_bind(m, to + done) : NULL;
+	uint64_t start = from;
+	uint64_t next;
+	uint8_t *source;
 
-		if (source && !b)
-			return -ENOMEM;
+	for (; (source = next_piece(m, &start, from + length, &next)); start = next) {
+		uint64_t target = to + (start - from);
 		/* tables_bind() may move the table of blocks, never the memory. */
-		if (source)
-			memcpy(m->host + (uint64_t)b->chunk * CHUNK + (to + done) % CHUNK, source,
-				PAGE);
+		struct block *b = tables_bind(m, target);
+
+		if (!b)
+			return -ENOMEM;
+		next = start + (to_block_end(target, target + (next - start)) - target);
+		if (try_copy(m->host + (uint64_t)b->chunk * CHUNK + target % CHUNK, source,
+			    next - start))
+			return -EFAULT;
 	}
 	return 0;
 }
@@ -505,14 +536,16 @@ int mem_flush(struct mem *m)
 	uint32_t room = (AT_EDITS_END - AT_EDITS) / sizeof(struct edit);
 	uint32_t done = 0;
 
-	while (done < m->edits_count) {
+	while (done < m->edits_count && !m->is_broken) {
 		uint32_t count = m->edits_count - done < room ? m->edits_count - done : room;
 
 		memcpy(m->host + AT_EDITS, &m->edits[done], count * sizeof(struct edit));
 		if (vcpu_edit(m->cpu, count))
-			return -1;
+			m->is_broken = true;
 		done += count;
 	}
+	if (m->is_broken)
+		return -1;
 	m->edits_count = 0;
 	return 0;
 }
@@ -582,10 +615,9 @@ static int copy(struct mem *m, uint8_t *ours, uint64_t address, size_t size, boo
 
 		if (mem_pieces(m, address, size, to_write, &piece, 1) != 1)
 			return -EFAULT;
-		if (to_write)
-			memcpy(piece.iov_base, ours, piece.iov_len);
-		else
-			memcpy(ours, piece.iov_base, piece.iov_len);
+		if (to_write ? try_copy(piece.iov_base, ours, piece.iov_len) :
+			       try_copy(ours, piece.iov_base, piece.iov_len))
+			return -EFAULT;
 		ours += piece.iov_len;
 		address += piece.iov_len;
 		size -= piece.iov_len;
@@ -614,10 +646,16 @@ int mem_string(struct mem *m, char *to, uint64_t from, size_t size)
 
 		if (mem_pieces(m, from + done, size - done, false, &piece, 1) != 1)
 			return -EFAULT;
-		len = piece.iov_len < PAGE ? piece.iov_len : PAGE;
-		end = memccpy(to + done, piece.iov_base, '\0', len);
+		len = piece.iov_len < STRING_STEP ? piece.iov_len : STRING_STEP;
+		/* Not beyond the page that it may end in: the next one may have no memory. */
+		if ((from + done) % PAGE + len > PAGE)
+			len = PAGE - (from + done) % PAGE;
+		if (try_copy(to + done, piece.iov_base, len))
+			return -EFAULT;
+		/* Looked for in our copy: another process may be writing to shared memory. */
+		end = memchr(to + done, '\0', len);
 		if (end)
-			return (int)(end - to - 1);
+			return (int)(end - to);
 		done += len;
 	}
 	return -ENAMETOOLONG;

@@ -15,6 +15,7 @@
 #define HOTCELL_VMM_MEM_H
 
 #include "base/err.h"
+#include "vmm/stub/layout.h"
 #include "vmm/vcpu.h"
 
 #include <stddef.h>
@@ -23,7 +24,7 @@
 
 #define PAGE         4096UL
 #define CHUNK        (2UL << 20)
-#define ADDRESS_END  (1UL << 47)
+#define ADDRESS_END  ((uint64_t)USER_END)
 #define PAGE_UP(x)   (((x) + PAGE - 1) & ~(PAGE - 1))
 #define PAGE_DOWN(x) ((x) & ~(PAGE - 1))
 
@@ -41,7 +42,7 @@ struct area {
 struct block {
 	uint64_t number; /* address / CHUNK */
 	uint32_t chunk;
-	uint32_t table; /* physical address of its page table; 0: it has none yet */
+	uint64_t table; /* physical address of its page table; 0: it has none yet */
 };
 
 struct edit {
@@ -71,12 +72,13 @@ struct mem {
 	uint32_t blocks_count, blocks_room;
 	char **names;
 	uint32_t names_count, names_room;
-	uint32_t next_table; /* physical */
-	uint32_t tables_end;
+	uint64_t next_table; /* physical */
+	uint64_t tables_end;
 	uint32_t extra_tables[EXTRA_TABLES_MAX]; /* chunks that hold page tables */
 	uint32_t extra_tables_count;
 	struct edit edits[EDITS_MAX];
 	uint32_t edits_count;
+	bool is_broken; /* the editor failed: the tables are not what we think, and nothing may run */
 	uint64_t heap_start;
 	/* Clones only: below this everything is the snapshot's, and must not be thrown away. */
 	uint32_t snapshot_chunks;

@@ -1,5 +1,7 @@
 #include "vmm/pieces.h"
 
+#include "vmm/try.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -80,10 +82,9 @@ static size_t copy(const struct pieces *p, uint8_t *ours, size_t size, bool is_o
 	for (int i = 0; i < p->count && done < size; i++) {
 		size_t part = p->at[i].iov_len < size - done ? p->at[i].iov_len : size - done;
 
-		if (is_out)
-			memcpy(p->at[i].iov_base, ours + done, part);
-		else
-			memcpy(ours + done, p->at[i].iov_base, part);
+		if (is_out ? try_copy(p->at[i].iov_base, ours + done, part) :
+			     try_copy(ours + done, p->at[i].iov_base, part))
+			break;
 		done += part;
 	}
 	return done;

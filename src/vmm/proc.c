@@ -18,15 +18,7 @@
 #include <sys/mman.h>
 #include <sys/sysmacros.h>
 
-enum made_kind {
-	MADE_FILE,
-	MADE_TEXT,
-	MADE_DIRECTORY,
-	MADE_LINK,
-	MADE_DEVICE,
-	MADE_FD,
-	MADE_REFUSED
-};
+enum made_kind { MADE_FILE, MADE_TEXT, MADE_DIRECTORY, MADE_LINK, MADE_DEVICE, MADE_FD };
 
 static const struct row {
 	const char *path;
@@ -34,6 +26,7 @@ static const struct row {
 	proc_text *make;     /* FILE, LINK; of a directory: what readlink says */
 	const char *text;    /* TEXT: the same for everybody */
 	enum fd_kind device; /* DEVICE */
+	bool is_writable;    /* TEXT: may be written to, which changes nothing */
 	const char *why;
 } rows[] = {
 	{ "/proc", MADE_DIRECTORY, .why = "listed by ps and its like" },
@@ -51,15 +44,21 @@ static const struct row {
 	{ "/proc/self/limits", MADE_FILE, text_limits, .why = "ulimit for people" },
 	{ "/proc/self/auxv", MADE_TEXT, .text = "", .why = "programs have it on their stack" },
 	{ "/proc/self/cgroup", MADE_TEXT, .text = "0::/\n", .why = "runtimes look for limits" },
-	{ "/proc/self/oom_score_adj", MADE_TEXT, .text = "0\n", .why = "daemons write it" },
+	{ "/proc/self/oom_score_adj", MADE_TEXT, .text = "0\n", .is_writable = true,
+		.why = "daemons write it" },
 	{ "/proc/self/mounts", MADE_TEXT,
-		.text = "rootfs / rootfs ro 0 0\nproc /proc proc rw 0 0\n"
-			"tmpfs /tmp tmpfs rw 0 0\ntmpfs /workspace tmpfs rw 0 0\n",
+		.text = "rootfs / rootfs ro,nosuid,nodev 0 0\n"
+			"proc /proc proc rw,nosuid,nodev 0 0\n"
+			"tmpfs /tmp tmpfs rw,nosuid,nodev 0 0\n"
+			"tmpfs /workspace tmpfs rw,nosuid,nodev 0 0\n"
+			"tmpfs /dev/shm tmpfs rw,nosuid,nodev 0 0\n",
 		.why = "df; the host's mounts are not shown" },
 	{ "/proc/self/mountinfo", MADE_TEXT,
-		.text = "1 1 0:1 / / ro - rootfs rootfs ro\n2 1 0:2 / /proc rw - proc proc rw\n"
-			"3 1 0:3 / /tmp rw - tmpfs tmpfs rw\n"
-			"4 1 0:4 / /workspace rw - tmpfs tmpfs rw\n",
+		.text = "1 1 0:1 / / ro,nosuid,nodev - rootfs rootfs ro\n"
+			"2 1 0:2 / /proc rw,nosuid,nodev - proc proc rw\n"
+			"3 1 0:3 / /tmp rw,nosuid,nodev - tmpfs tmpfs rw\n"
+			"4 1 0:3 / /workspace rw,nosuid,nodev - tmpfs tmpfs rw\n"
+			"5 1 0:3 / /dev/shm rw,nosuid,nodev - tmpfs tmpfs rw\n",
 		.why = "runtimes look for cgroups" },
 	{ "/proc/self/fd", MADE_DIRECTORY, .why = "closing all that is open" },
 	{ "/proc/self/fd/N", MADE_FD, .why = "a descriptor by name" },
@@ -77,7 +76,7 @@ static const struct row {
 	{ "/proc/sys/kernel/ostype", MADE_TEXT, .text = "Linux\n" },
 	{ "/proc/sys/kernel/osrelease", MADE_FILE, text_release, .why = "as uname" },
 	{ "/proc/sys/kernel/hostname", MADE_FILE, text_hostname, .why = "as uname" },
-	{ "/proc/sys/kernel/pid_max", MADE_TEXT, .text = "32768\n" },
+	{ "/proc/sys/kernel/pid_max", MADE_TEXT, .text = "4194304\n" },
 	{ "/proc/sys/kernel/threads-max", MADE_TEXT, .text = "256\n", .why = "THREADS_MAX" },
 	{ "/proc/sys/kernel/cap_last_cap", MADE_TEXT, .text = "40\n" },
 	{ "/proc/sys/kernel/ngroups_max", MADE_TEXT, .text = "65536\n", .why = "sysconf" },
@@ -109,7 +108,6 @@ static const struct row {
 	{ "/dev/full", MADE_DEVICE, .device = FD_FULL },
 	{ "/dev/random", MADE_DEVICE, .device = FD_RANDOM },
 	{ "/dev/urandom", MADE_DEVICE, .device = FD_RANDOM },
-	{ "/dev/tty", MADE_REFUSED, .why = "there is no terminal" },
 };
 
 /* Other names of the same. The end of a name must be the end of a component. */
@@ -281,11 +279,10 @@ int proc_readlink(struct guest *g, const struct made *made, char *ret, size_t si
 void proc_stat_row(int row, struct stat *ret)
 {
 	static const mode_t modes[] = { [MADE_FILE] = S_IFREG | 0444,
-		[MADE_TEXT] = S_IFREG | 0644,
+		[MADE_TEXT] = S_IFREG | 0444,
 		[MADE_DIRECTORY] = S_IFDIR | 0555,
 		[MADE_LINK] = S_IFLNK | 0777,
-		[MADE_FD] = S_IFLNK | 0700,
-		[MADE_REFUSED] = S_IFCHR | 0666 };
+		[MADE_FD] = S_IFLNK | 0700 };
 
 	if (rows[row].kind == MADE_DEVICE) {
 		device_stat(rows[row].device, ret);
@@ -295,11 +292,10 @@ void proc_stat_row(int row, struct stat *ret)
 		.st_dev = makedev(0, 4),
 		.st_ino = (ino_t)row + 100,
 		.st_nlink = rows[row].kind == MADE_DIRECTORY ? 2 : 1,
-		.st_mode = modes[rows[row].kind],
+		.st_mode = modes[rows[row].kind] | (rows[row].is_writable ? 0200 : 0),
 		.st_uid = getuid(),
 		.st_gid = getgid(),
 		.st_blksize = 1024,
-		.st_rdev = rows[row].kind == MADE_REFUSED ? makedev(5, 0) : 0,
 	};
 }
 
@@ -392,6 +388,14 @@ static void make_directory(struct guest *g, int directory, struct buf *ret)
 		proc_stat_row((int)i, &st);
 		add_entry(ret, st.st_ino, (uint8_t)IFTODT(st.st_mode), rest + 1);
 	}
+	for (size_t i = 0; i < COUNT(aliases); i++) {
+		const char *rest = behind(aliases[i].name, path);
+
+		if (rest && *rest && !strchr(rest + 1, '/'))
+			add_entry(ret, 2, DT_LNK, rest + 1);
+	}
+	if (strcmp(path, "/dev") == 0)
+		add_entry(ret, 3, DT_DIR, "shm"); /* a real one, on the cell's disk */
 	if (strcmp(path, "/proc") == 0)
 		add_number(ret, DT_DIR, g->pid);
 	else if (strcmp(path, "/proc/self/fd") == 0)
@@ -425,7 +429,7 @@ static int open_file(struct guest *g, const struct row *row, int flags)
 
 	if (flags & O_DIRECTORY)
 		return -ENOTDIR;
-	if (row->kind == MADE_FILE && (flags & O_ACCMODE) != O_RDONLY)
+	if (!row->is_writable && (flags & O_ACCMODE) != O_RDONLY)
 		return -EACCES;
 	if (row->make)
 		row->make(g, &content);
@@ -465,8 +469,15 @@ static int open_link(struct guest *g, const struct made *made, int flags)
  * copy of the descriptor is what programs mean by /dev/stdout. */
 static int open_fd(struct guest *g, int from, int flags)
 {
-	int fd = fds_new(g, fcntl(from, flags & O_CLOEXEC ? F_DUPFD_CLOEXEC : F_DUPFD, 0));
+	int have = fcntl(from, F_GETFL) & O_ACCMODE;
+	struct stat st;
+	int fd;
 
+	/* A copy can do what the other one can, and no more. */
+	if (fds_kind(from) == FD_PLAIN && have != O_RDWR && have != (flags & O_ACCMODE) &&
+		fstat(from, &st) == 0 && S_ISREG(st.st_mode))
+		return -EACCES;
+	fd = fds_new(g, fcntl(from, flags & O_CLOEXEC ? F_DUPFD_CLOEXEC : F_DUPFD, 0));
 	if (fd >= 0)
 		fds_copy(from, fd);
 	return fd;
@@ -492,8 +503,6 @@ int64_t proc_open(struct guest *g, const struct made *made, int flags, bool foll
 		return flags & O_DIRECTORY ? -ENOTDIR : device_open(g, row->device, flags);
 	case MADE_FD:
 		return open_fd(g, made->number, flags);
-	case MADE_REFUSED:
-		return -ENXIO;
 	}
 	return -ENOENT;
 }

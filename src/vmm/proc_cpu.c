@@ -85,8 +85,8 @@ static void add_name(struct buf *ret)
 	unsigned words[13] = { 0 };
 
 	for (unsigned i = 0; i < 3; i++)
-		if (!__get_cpuid(0x80000002 + i, &words[4 * i], &words[4 * i + 1],
-			    &words[4 * i + 2], &words[4 * i + 3]))
+		if (!__get_cpuid(0x80000002 + i, &words[4UL * i], &words[4UL * i + 1],
+			    &words[4UL * i + 2], &words[4UL * i + 3]))
 			words[0] = 0;
 	buf_addf(ret, "model name\t: %s\n", words[0] ? (const char *)words : "unknown");
 }

@@ -1,6 +1,7 @@
 #include "vmm/proc_text.h"
 
 #include "base/own.h"
+#include "vmm/pids.h"
 
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -142,7 +143,7 @@ void text_status(struct guest *g, struct buf *ret)
 	umask(mask);
 	buf_addf(ret, "Name:\t%s\nUmask:\t%04o\nState:\tR (running)\nTgid:\t%d\nNgid:\t0\n",
 		g->comm, (unsigned)mask, g->pid);
-	buf_addf(ret, "Pid:\t%d\nPPid:\t%d\nTracerPid:\t0\n", t->tid, (int)getppid());
+	buf_addf(ret, "Pid:\t%d\nPPid:\t%d\nTracerPid:\t0\n", t->tid, pids_shown(getppid()));
 	buf_addf(ret, "Uid:\t%1$u\t%1$u\t%1$u\t%1$u\nGid:\t%2$u\t%2$u\t%2$u\t%2$u\n", getuid(),
 		getgid());
 	buf_addf(ret, "FDSize:\t%llu\nGroups:\t\n", (unsigned long long)g->open_files);
@@ -160,8 +161,8 @@ void text_status(struct guest *g, struct buf *ret)
 void text_stat(struct guest *g, struct buf *ret)
 {
 	/* 1 pid … 13 faults, 14 utime … 20 threads, 22 start, 23 vsize, 24 rss, … 52 exit code */
-	buf_addf(ret, "%d (%s) R %d %d %d 0 -1 4194304 0 0 0 0 ", g->pid, g->comm, (int)getppid(),
-		(int)getpgrp(), (int)getsid(0));
+	buf_addf(ret, "%d (%s) R %d %d %d 0 -1 4194304 0 0 0 0 ", g->pid, g->comm,
+		pids_shown(getppid()), pids_shown(getpgrp()), pids_shown(getsid(0)));
 	buf_addf(ret, "%llu %llu 0 0 20 0 %d 0 1 ", (unsigned long long)cpu_ticks(false),
 		(unsigned long long)cpu_ticks(true), g->threads_used);
 	buf_addf(ret, "%llu %llu 18446744073709551615 ", (unsigned long long)mapped_bytes(g, -1),
@@ -199,30 +200,52 @@ void text_comm(struct guest *g, struct buf *ret)
 	buf_addf(ret, "%.15s\n", g->comm);
 }
 
+static void add_limit(struct buf *ret, uint64_t limit)
+{
+	if (limit == RLIM_INFINITY)
+		buf_addf(ret, "%-21s", "unlimited");
+	else
+		buf_addf(ret, "%-21llu", (unsigned long long)limit);
+}
+
 void text_limits(struct guest *g, struct buf *ret)
 {
 	static const struct {
+		__rlimit_resource_t which;
 		const char *name;
 		const char *unit;
-	} unlimited[] = {
-		{ "Max cpu time", "seconds" },
-		{ "Max file size", "bytes" },
-		{ "Max data size", "bytes" },
-		{ "Max resident set", "bytes" },
-		{ "Max processes", "processes" },
-		{ "Max locked memory", "bytes" },
-		{ "Max file locks", "locks" },
+	} limits[] = {
+		{ RLIMIT_CPU, "Max cpu time", "seconds" },
+		{ RLIMIT_FSIZE, "Max file size", "bytes" },
+		{ RLIMIT_DATA, "Max data size", "bytes" },
+		{ RLIMIT_STACK, "Max stack size", "bytes" },
+		{ RLIMIT_CORE, "Max core file size", "bytes" },
+		{ RLIMIT_RSS, "Max resident set", "bytes" },
+		{ RLIMIT_NPROC, "Max processes", "processes" },
+		{ RLIMIT_NOFILE, "Max open files", "files" },
+		{ RLIMIT_MEMLOCK, "Max locked memory", "bytes" },
+		{ RLIMIT_AS, "Max address space", "bytes" },
+		{ RLIMIT_LOCKS, "Max file locks", "locks" },
+		{ RLIMIT_SIGPENDING, "Max pending signals", "signals" },
+		{ RLIMIT_MSGQUEUE, "Max msgqueue size", "bytes" },
+		{ RLIMIT_NICE, "Max nice priority", "" },
+		{ RLIMIT_RTPRIO, "Max realtime priority", "" },
+		{ RLIMIT_RTTIME, "Max realtime timeout", "us" },
 	};
 
 	buf_addf(ret, "%-26s%-21s%-21s%-10s\n", "Limit", "Soft Limit", "Hard Limit", "Units");
-	for (size_t i = 0; i < COUNT(unlimited); i++)
-		buf_addf(ret, "%-26s%-21s%-21s%-10s\n", unlimited[i].name, "unlimited", "unlimited",
-			unlimited[i].unit);
-	buf_addf(ret, "%-26s%-21u%-21s%-10s\n", "Max stack size", 8u << 20, "unlimited", "bytes");
-	buf_addf(ret, "%-26s%-21llu%-21llu%-10s\n", "Max open files",
-		(unsigned long long)g->open_files, (unsigned long long)g->open_files, "files");
-	buf_addf(ret, "%-26s%-21llu%-21llu%-10s\n", "Max address space",
-		(unsigned long long)g->memory_bytes, (unsigned long long)g->memory_bytes, "bytes");
+	for (size_t i = 0; i < COUNT(limits); i++) {
+		struct rlimit limit = { RLIM_INFINITY, RLIM_INFINITY };
+
+		if (limits[i].which == RLIMIT_NOFILE)
+			limit = (struct rlimit){ g->open_files, g->open_files };
+		else
+			getrlimit(limits[i].which, &limit);
+		buf_addf(ret, "%-26s", limits[i].name);
+		add_limit(ret, limit.rlim_cur);
+		add_limit(ret, limit.rlim_max);
+		buf_addf(ret, "%-10s\n", limits[i].unit);
+	}
 }
 
 /* ---- about its machine ---- */

@@ -3,9 +3,11 @@
 #include "base/buf.h"
 #include "base/own.h"
 #include "vmm/call_file.h"
+#include "vmm/call_misc.h"
 #include "vmm/call_path.h"
 #include "vmm/elf.h"
 #include "vmm/fds.h"
+#include "vmm/pids.h"
 #include "vmm/signal.h"
 #include "vmm/thread.h"
 #include "vmm/tick.h"
@@ -49,6 +51,8 @@ static void begin_child(struct guest *g, const struct kvm_xsave *xsave)
 	warm_leave(g);
 	g->keeps_output = false;
 	file_update_output(g);
+	misc_forget_timers();
+	g->in_vfork = false; /* its parent may be, but this memory is its own */
 	g->pid = getpid();
 	g->pending = 0;
 	guest_thread(g)->pending = 0;
@@ -153,12 +157,20 @@ static int64_t do_vfork(struct guest *g, const uint64_t a[6])
 	memcpy(actions, g->actions, sizeof(actions));
 	kept = fds_keep();
 	pid = do_clone(be_vforked, stack + VFORK_STACK, CLONE_VM | CLONE_VFORK | SIGCHLD, &v);
+	/* Killed while it was changing what is ours too: nothing here can be believed any more. */
+	if (pid > 0 && g->in_books)
+		kill(getpid(), SIGKILL);
+	g->in_books = true;
+	/* The child may have made this larger, elsewhere. */
+	saved.polls = t->polls;
+	saved.polls_room = t->polls_room;
 	*t = saved;
 	memcpy(g->actions, actions, sizeof(actions));
 	fds_restore(kept);
 	g->in_vfork = false;
 	g->pending = pending;
 	g->pid = old_pid;
+	g->cpu.in_stub = false;
 	g->cpu.stands = STANDS_IN_KERNEL; /* wherever the child left it: all registers are set */
 	vcpu_set_xsave(&g->cpu, &xsave);
 	guest_shared(g)->out_fds = out_fds;
@@ -173,6 +185,11 @@ int64_t call_any_clone(struct guest *g, const uint64_t a[6])
 {
 	const uint64_t thread = CLONE_VM | CLONE_THREAD | CLONE_SIGHAND;
 
+	if (a[0] & CLONE_SETTLS && a[4] >= ADDRESS_END)
+		return -EPERM;
+	/* A thread of a child that has no memory of its own would be its parent's. */
+	if (a[0] & CLONE_THREAD && g->in_vfork)
+		return -EAGAIN;
 	if (a[0] & CLONE_THREAD)
 		return (a[0] & thread) == thread ? call_clone(g, a) : -EINVAL;
 	if (a[0] & (CLONE_NEWNS | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWIPC |
@@ -240,7 +257,7 @@ static int words_read(struct guest *g, uint64_t address, struct words *w)
 		offsets[w->count] = w->text.len;
 		buf_add(&w->text, text, (size_t)len + 1);
 	}
-	w->at = xalloc((w->count + 1UL) * sizeof(*w->at));
+	w->at = xalloc((w->count + 2UL) * sizeof(*w->at));
 	for (uint32_t i = 0; i < w->count; i++)
 		w->at[i] = w->text.data + offsets[i];
 	return 0;
@@ -264,9 +281,12 @@ static int64_t exec_self(
 	static char specials[SPECIALS_SIZE + 16];
 	size_t argc = 0;
 	size_t used = 0;
+	int host;
+	int shown;
 	auto_free const char **argv = NULL;
 	static char *const no_environment[] = { NULL };
 	sigset_t all;
+	int64_t result;
 
 	while (p->argv[argc])
 		argc++;
@@ -278,18 +298,21 @@ static int64_t exec_self(
 		(unsigned long long)guest_thread(g)->blocked);
 	snprintf(options[3], OPTION_SIZE, "--host=%s,%llu", g->cpu.is_pvm ? "pvm" : "hardware",
 		(unsigned long long)tick_ns_per_tsc_32());
-	snprintf(options[4], OPTION_SIZE, "--address-space=%llu",
+	pids_get(&host, &shown);
+	snprintf(options[4], OPTION_SIZE, "--shown=%d,%d", host, shown);
+	snprintf(options[5], OPTION_SIZE, "--address-space=%llu",
 		(unsigned long long)g->address_space);
-	snprintf(options[5], OPTION_SIZE, "%u", env_count);
-	memcpy(specials, "--special=", 10);
-	special_save(specials + 10, SPECIALS_SIZE);
+	snprintf(options[6], OPTION_SIZE, "%u", env_count);
+	used = (size_t)snprintf(specials, sizeof(specials), "--special=");
+	special_save(specials + used, SPECIALS_SIZE);
+	used = 0;
 	argv[used++] = "hotcell-vmm";
-	for (int i = 0; i < 5; i++)
+	for (int i = 0; i < 6; i++)
 		argv[used++] = options[i];
 	argv[used++] = specials;
 	if (g->traces)
 		argv[used++] = "--trace";
-	argv[used++] = options[5];
+	argv[used++] = options[6];
 	for (uint32_t i = 0; i < env_count; i++)
 		argv[used++] = env[i];
 	argv[used++] = p->path;
@@ -299,9 +322,12 @@ static int64_t exec_self(
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	guest_flush_output(g);
+	g->in_books = false;
 	execveat(VMM_SELF_FD, "", (char *const *)(uintptr_t)argv, no_environment, AT_EMPTY_PATH);
+	g->in_books = true;
+	result = -errno;
 	sigprocmask(SIG_SETMASK, signal_waiting_mask(), NULL);
-	return -errno;
+	return result;
 }
 
 static int64_t do_execve(struct guest *g, const char *path, const uint64_t *vectors)
@@ -312,6 +338,9 @@ static int64_t do_execve(struct guest *g, const char *path, const uint64_t *vect
 	char target[PATH_SIZE];
 	int64_t result = words_read(g, vectors[0], &argv);
 
+	/* As Linux does since 5.18: everybody has a name. */
+	if (result == 0 && argv.count == 0)
+		argv.at[0] = "";
 	if (result == 0)
 		result = words_read(g, vectors[1], &env);
 	if (path_follow_made(g, path, target, sizeof(target)))
@@ -367,7 +396,7 @@ int64_t call_wait4(struct guest *g, const uint64_t a[6])
 
 	if (a[2] & ~(uint64_t)(WNOHANG | WUNTRACED | WCONTINUED | __WNOTHREAD | __WCLONE | __WALL))
 		return -EINVAL;
-	pid = wait4((pid_t)a[0], &status, (int)a[2] | WNOHANG, &usage);
+	pid = wait4(pids_host((int)a[0]), &status, (int)a[2] | WNOHANG, &usage);
 	if (pid < 0)
 		return -errno;
 	if (pid == 0 && !(a[2] & WNOHANG)) {
@@ -389,9 +418,11 @@ int64_t call_waitid(struct guest *g, const uint64_t a[6])
 	struct rusage usage;
 	siginfo_t info = { 0 };
 
-	if (a[0] == P_PIDFD && a[1] >= VMM_GUEST_FDS)
+	if ((int)a[0] == P_PIDFD && fds_get(a[1]) < 0)
 		return -EBADF;
-	if (syscall(SYS_waitid, (int)a[0], (id_t)a[1], &info, (int)a[3] | WNOHANG, &usage))
+	if (syscall(SYS_waitid, (int)a[0],
+		    (id_t)(a[0] == P_PGID ? pids_host((int)a[1]) : (int)a[1]), &info,
+		    (int)a[3] | WNOHANG, &usage))
 		return -errno;
 	if (info.si_pid == 0 && !(a[3] & WNOHANG)) {
 		thread_wait_child(t);

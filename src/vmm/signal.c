@@ -10,14 +10,18 @@
 #include "vmm/call_file.h"
 #include "vmm/call_path.h"
 #include "vmm/fds.h"
+#include "vmm/pids.h"
+#include "vmm/signal_frame.h"
 #include "vmm/stub/layout.h"
 #include "vmm/thread.h"
 #include "vmm/tick.h"
+#include "vmm/try.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #define BIT(n)             (1ULL << ((n)-1))
@@ -25,40 +29,9 @@
 #define IGNORED_BY_DEFAULT (BIT(SIGCHLD) | BIT(SIGURG) | BIT(SIGWINCH) | BIT(SIGCONT))
 #define STOPS_BY_DEFAULT   (BIT(SIGSTOP) | BIT(SIGTSTP) | BIT(SIGTTIN) | BIT(SIGTTOU))
 
-enum { HANDLER_DEFAULT = 0, HANDLER_IGNORE = 1, RED_ZONE = 128, XSAVE_SIZE = 832 };
+enum { HANDLER_DEFAULT = 0, HANDLER_IGNORE = 1, RED_ZONE = 128 };
 
-#define SA_RESTORER   0x04000000
-#define XSTATE_MAGIC1 0x46505853U
-#define XSTATE_MAGIC2 0x46505845U
-
-/* ---- the kernel's frame ---- */
-
-struct signal_context {
-	uint64_t r8, r9, r10, r11, r12, r13, r14, r15;
-	uint64_t rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip, eflags;
-	uint16_t cs, gs, fs, ss;
-	uint64_t error, trap, old_mask, cr2;
-	uint64_t fpstate;
-	uint64_t reserved[8];
-};
-
-struct user_context {
-	uint64_t flags;
-	uint64_t link;
-	uint64_t stack_base;
-	int32_t stack_flags;
-	int32_t padding;
-	uint64_t stack_size;
-	struct signal_context registers;
-	uint64_t mask;
-};
-
-struct signal_frame {
-	uint64_t restorer;
-	struct user_context context;
-	siginfo_t info;
-};
-
+#define SA_RESTORER 0x04000000
 /* ---- from outside ---- */
 
 static struct guest *the_guest; /* a handler has no other way to know */
@@ -70,12 +43,24 @@ static bool is_fault(int number)
 	return number == SIGSEGV || number == SIGBUS || number == SIGILL || number == SIGFPE;
 }
 
+/* No guest should be able to do this. It happens again when we return, and ends us. */
+static void tell_own_fault(int number, void *context)
+{
+	const ucontext_t *c = context;
+	char text[80];
+	int len = snprintf(text, sizeof(text), "hotcell-vmm: a fault of its own, at %#llx\n",
+		(unsigned long long)c->uc_mcontext.gregs[REG_RIP]);
+
+	(void)!write(2, text, (size_t)len);
+	signal(number, SIG_DFL);
+}
+
 static void on_signal(int number, siginfo_t *info, void *context)
 {
-	(void)context;
 	/* One of ours, not sent by anybody: as if we had no handler. */
 	if (is_fault(number) && info->si_code > 0) {
-		signal(number, SIG_DFL);
+		if (!try_failed(context))
+			tell_own_fault(number, context);
 		return;
 	}
 	if (number == TICK_SIGNAL && info->si_code == SI_TIMER &&
@@ -85,6 +70,8 @@ static void on_signal(int number, siginfo_t *info, void *context)
 		return;
 	}
 	the_guest->infos[number] = *info;
+	if (info->si_code <= 0) /* from a process */
+		the_guest->infos[number].si_pid = pids_shown(info->si_pid);
 	__atomic_fetch_or(&noted, BIT(number), __ATOMIC_SEQ_CST);
 	vcpu_interrupt(&the_guest->cpu);
 }
@@ -188,6 +175,11 @@ void signal_fault(struct guest *g, int number, int code, uint64_t address)
 	t->pending |= BIT(number);
 }
 
+void signal_forget_noted(void)
+{
+	__atomic_store_n(&noted, 0, __ATOMIC_SEQ_CST);
+}
+
 void signal_forget_handlers(struct guest *g)
 {
 	for (int n = 1; n <= SIGNALS_MAX; n++)
@@ -249,7 +241,7 @@ static int put_xsave(struct guest *g, uint64_t address)
 
 	if (vcpu_get_xsave(&g->cpu, &xsave))
 		return -1;
-	memcpy((uint8_t *)&xsave + 464, software, sizeof(software));
+	memcpy((uint8_t *)&xsave + XSAVE_SOFTWARE_AT, software, sizeof(software));
 	if (mem_write(&g->mem, address, &xsave, XSAVE_SIZE) ||
 		mem_write(&g->mem, address + XSAVE_SIZE, &mark, sizeof(mark)))
 		return -1;
@@ -272,7 +264,8 @@ static int enter_handler(struct guest *g, int number)
 	stack = ((xsave - sizeof(frame)) & ~15ULL) - 8;
 	save_context(t, &frame.context, &frame.info);
 	frame.context.registers.fpstate = xsave;
-	if (!(action->flags & SA_RESTORER) || put_xsave(g, xsave) ||
+	if (!(action->flags & SA_RESTORER) || action->handler < LOW_END ||
+		action->handler >= ADDRESS_END || put_xsave(g, xsave) ||
 		mem_write(&g->mem, stack, &frame, sizeof(frame)))
 		return -1;
 	if (t->restores_blocked)
@@ -573,6 +566,16 @@ static int64_t send_to_thread(struct guest *g, uint64_t tid, uint64_t number)
 	return -ESRCH;
 }
 
+/* The host takes the number of any thread for that of its process; a VMM has threads of KVM's, whose
+ * numbers its guest cannot know, and would end itself by. */
+static int send_to_process(int pid, int number)
+{
+	pid = pids_host(pid);
+	if (pid > 0 && syscall(SYS_tgkill, pid, pid, 0) && errno == ESRCH)
+		return -ESRCH;
+	return kill(pid, number) ? -errno : 0;
+}
+
 int64_t call_kill(struct guest *g, const uint64_t a[6])
 {
 	int pid = (int)a[0];
@@ -582,7 +585,7 @@ int64_t call_kill(struct guest *g, const uint64_t a[6])
 	if (number > SIGNALS_MAX)
 		return -EINVAL;
 	if (pid != g->pid)
-		return kill(pid, (int)number) ? -errno : 0;
+		return send_to_process(pid, (int)number);
 	info.si_pid = pid;
 	info.si_uid = 1000;
 	if (number)
@@ -618,8 +621,8 @@ int64_t call_pidfd_send_signal(struct guest *g, const uint64_t a[6])
 		return fd;
 	if (a[2] && mem_read(&g->mem, &info, a[2], sizeof(info)))
 		return -EFAULT;
-	return host_result(syscall(SYS_pidfd_send_signal, fd, (int)a[1], a[2] ? &info : NULL,
-		(unsigned)a[3]));
+	return host_result(
+		syscall(SYS_pidfd_send_signal, fd, (int)a[1], a[2] ? &info : NULL, (unsigned)a[3]));
 }
 
 int64_t call_tkill(struct guest *g, const uint64_t a[6])
@@ -631,7 +634,7 @@ int64_t call_tgkill(struct guest *g, const uint64_t a[6])
 {
 	if ((int)a[0] != g->pid)
 		return (int)a[0] > 0 && a[0] == a[1] && a[2] <= SIGNALS_MAX ?
-			       (kill((int)a[0], (int)a[2]) ? -errno : 0) :
+			       send_to_process((int)a[0], (int)a[2]) :
 			       -ESRCH;
 	return send_to_thread(g, a[1], a[2]);
 }

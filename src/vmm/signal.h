@@ -21,6 +21,7 @@ bool signal_waits(const struct guest *g, const struct thread *t);
  * entered, or the program ends. If it was in a call, the call's result is set. */
 void signal_deliver(struct guest *g);
 /* execve: handlers are gone. */
+void signal_forget_noted(void); /* signals that came to us for a program that is gone */
 void signal_forget_handlers(struct guest *g);
 /* What came from outside is moved to the threads that will take it. */
 void signal_distribute(struct guest *g);

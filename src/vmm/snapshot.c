@@ -21,18 +21,17 @@
 #define MAGIC 0x6c6c6563746f68ULL /* "hotcell" */
 
 /* More entries than this take longer to edit than a new machine takes to make. */
-enum { VERSION = 1, EDITS_WORTH = 100, REMAPS_WORTH = 256, TABLES_LOW_END = AT_GDT };
+enum { VERSION = 2, EDITS_WORTH = 100, REMAPS_WORTH = 256, TABLES_LOW_END = AT_GDT };
 
 struct header {
 	uint64_t magic;
 	uint32_t version;
 	uint32_t is_pvm;
 	uint64_t memory_size;
-	uint64_t memory_bytes;
 	uint64_t heap_start;
 	uint32_t next_chunk;
-	uint32_t next_table;
-	uint32_t tables_end;
+	uint64_t next_table;
+	uint64_t tables_end;
 	uint32_t extra_tables[EXTRA_TABLES_MAX];
 	uint32_t extra_tables_count;
 	uint32_t areas_count;
@@ -42,7 +41,6 @@ struct header {
 	uint32_t names_size;
 	uint32_t threads_count;
 	int32_t current;
-	uint64_t open_files;
 	uint64_t ns_per_tsc_32;
 	struct signal_action actions[SIGNALS_MAX + 1];
 	char exe[PATH_SIZE];
@@ -113,7 +111,6 @@ static void fill_header(const struct guest *g, struct header *h, const struct bu
 		.version = VERSION,
 		.is_pvm = g->cpu.is_pvm,
 		.memory_size = g->mem.size,
-		.memory_bytes = g->memory_bytes,
 		.heap_start = g->mem.heap_start,
 		.next_chunk = g->mem.next_chunk,
 		.next_table = g->mem.next_table,
@@ -126,7 +123,6 @@ static void fill_header(const struct guest *g, struct header *h, const struct bu
 		.names_size = (uint32_t)names->len,
 		.threads_count = (uint32_t)g->threads_used,
 		.current = g->current,
-		.open_files = g->open_files,
 		.ns_per_tsc_32 = guest_shared((struct guest *)(uintptr_t)g)->ns_per_tick_32,
 	};
 	memcpy(h->extra_tables, g->mem.extra_tables, sizeof(h->extra_tables));
@@ -273,8 +269,9 @@ static void read_books(struct guest *g)
 	memcpy(g->exe, h->exe, sizeof(h->exe));
 	memcpy(g->comm, h->comm, sizeof(h->comm));
 	g->pending = 0;
-	g->open_files = g->open_files_most = h->open_files;
+	g->open_files = g->open_files_most = g->open_files_max;
 	g->keeps_output = true;
+	g->nice = 0;
 	g->address_space = g->address_space_most = RLIM_INFINITY;
 	m->snapshot_chunks = h->next_chunk;
 	m->remaps_count = 0;
@@ -305,13 +302,14 @@ static int map_image(struct guest *g, uint64_t from, uint64_t to, struct err *e)
 	return 0;
 }
 
-int snapshot_load(struct guest *g, int fd, struct err *e)
+int snapshot_load(struct guest *g, int fd, uint64_t memory_size, struct err *e)
 {
 	if (map_file(fd, e))
 		return -1;
 	g->cpu.is_pvm = header()->is_pvm;
-	g->memory_bytes = header()->memory_bytes;
-	if (mem_open(&g->mem, header()->memory_size, e))
+	if (memory_size < header()->memory_size)
+		memory_size = header()->memory_size;
+	if (mem_open(&g->mem, memory_size, e))
 		return -1;
 	read_books(g);
 	if (map_image(g, 0, image_size(), e) || new_machine(g, e))

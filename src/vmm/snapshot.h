@@ -14,8 +14,9 @@
 /* The current state into an empty file. All threads wait, one of them for a request. */
 int snapshot_write(struct guest *g, int fd, struct err *e);
 
-/* Into a guest with nothing in it: memory, books and machine. */
-int snapshot_load(struct guest *g, int fd, struct err *e);
+/* Into a guest with nothing in it but its limits: memory, books and machine. `memory_size` is what to
+ * reserve; a snapshot may need more. */
+int snapshot_load(struct guest *g, int fd, uint64_t memory_size, struct err *e);
 
 /* Back to the snapshot after a run, with the same machine, or another one if that is cheaper. */
 int snapshot_reset(struct guest *g, struct err *e);

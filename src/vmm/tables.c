@@ -23,7 +23,8 @@
 
 /* Page tables beyond the first megabyte of them are seen here, by the editor alone. */
 #define EXTRA_TABLES 0x7fff80000000ULL
-#define PAGES        (CHUNK / PAGE)
+_Static_assert(EXTRA_TABLES >= USER_END, "no program can map anything there");
+#define PAGES (CHUNK / PAGE)
 
 /* A memory slot is added when chunks run out: KVM keeps books for all of a slot at once. */
 #define SLOT_SIZE (128UL << 20)
@@ -48,7 +49,8 @@ static void put_descriptors(const struct mem *m)
 
 	gdt[2] = 0x00af9b000000ffff; /* kernel code */
 	gdt[3] = 0x00cf93000000ffff; /* kernel data */
-	gdt[4] = 0x00cffb000000ffff; /* user code, 32 bits: SYSRET counts from here */
+	/* SYSRET counts from gdt[4]. That is no segment, so that there are no programs of 32 bits:
+	 * some processors would take their SYSCALL to another place than our stub. */
 	gdt[5] = 0x00cff3000000ffff; /* user data */
 	gdt[6] = 0x00affb000000ffff; /* user code */
 	gdt[8] = (limit & 0xffff) | ((uint64_t)AT_TSS << 16) | (0x8bULL << 40) |
@@ -63,7 +65,7 @@ static void put_task_state(const struct mem *m, bool is_pvm)
 
 	memcpy(tss + 4, &stack, sizeof(stack));
 	for (int i = 0; i < 7; i++)
-		memcpy(tss + 0x24 + 8 * i, &stack, sizeof(stack));
+		memcpy(tss + 0x24 + 8UL * (unsigned)i, &stack, sizeof(stack));
 	memcpy(tss + 0x66, &map, sizeof(map));
 	memset(tss + map, 0xff, 8193);
 	/* Four ports, since the gate's OUT has four bytes. */
@@ -85,8 +87,10 @@ static void put_handlers(const struct mem *m)
 		uint64_t type = vector == 3 || vector == 4 ? 0xee : 0x8e;
 		uint64_t *gate = at(m, AT_IDT + 16 * vector);
 
-		gate[0] =
-			(handler & 0xffff) | (0x10ULL << 16) | (type << 40) | (handler >> 16 << 48);
+		/* On a stack of their own (IST 1), wherever RSP points: in ring 0 it may be the
+		 * program's. */
+		gate[0] = (handler & 0xffff) | (0x10ULL << 16) | (1ULL << 32) | (type << 40) |
+			  (handler >> 16 << 48);
 		gate[1] = 0;
 		m->host[handler] = 0xe7;
 		m->host[handler + 1] = (uint8_t)(FAULT_PORT + vector);
@@ -171,6 +175,13 @@ struct block *tables_block(const struct mem *m, uint64_t address)
 	return i < m->blocks_count && m->blocks[i].number == address / CHUNK ? &m->blocks[i] : NULL;
 }
 
+struct block *tables_first(const struct mem *m, uint64_t start, uint64_t end)
+{
+	uint32_t i = search(m, start / CHUNK);
+
+	return i < m->blocks_count && m->blocks[i].number * CHUNK < end ? &m->blocks[i] : NULL;
+}
+
 struct block *tables_bind(struct mem *m, uint64_t address)
 {
 	uint32_t i = search(m, address / CHUNK);
@@ -205,9 +216,9 @@ static uint64_t *directory_entry(const struct mem *m, uint64_t number)
 
 static void put_leaf(struct mem *m, uint64_t number, uint64_t value);
 
-static uint32_t take_table(struct mem *m)
+static uint64_t take_table(struct mem *m)
 {
-	uint32_t table;
+	uint64_t table;
 
 	if (m->next_table == m->tables_end) {
 		uint32_t chunk;
@@ -218,8 +229,8 @@ static uint32_t take_table(struct mem *m)
 		chunk = take_chunk(m);
 		if (!chunk)
 			return 0;
-		m->next_table = chunk * (uint32_t)CHUNK;
-		m->tables_end = m->next_table + (uint32_t)CHUNK;
+		m->next_table = chunk * CHUNK;
+		m->tables_end = m->next_table + CHUNK;
 		m->extra_tables[m->extra_tables_count++] = chunk;
 		put_leaf(m, EXTRA_TABLES / CHUNK + m->extra_tables_count - 1,
 			(uint64_t)chunk * CHUNK | SUPERVISOR | LEAF | NO_EXECUTE);
@@ -238,7 +249,7 @@ static uint64_t *make_directory_entry(struct mem *m, uint64_t number)
 
 	for (int i = 0; i < 2; i++) {
 		if (!(table[index[i]] & PRESENT)) {
-			uint32_t next = take_table(m);
+			uint64_t next = take_table(m);
 
 			if (!next)
 				return NULL;
@@ -282,8 +293,8 @@ void tables_put(struct mem *m, uint64_t *entry, uint64_t value, uint64_t address
 		*entry = value;
 		return;
 	}
-	if (m->edits_count == EDITS_MAX)
-		mem_flush(m);
+	if (m->edits_count == EDITS_MAX && mem_flush(m))
+		return; /* nothing will run any more: see mem_flush() */
 	m->edits[m->edits_count++] = (struct edit){ seen_at(m, entry), value, address };
 }
 
@@ -392,15 +403,16 @@ static int sync_block(struct mem *m, struct block *b, uint64_t start, uint64_t e
 
 int tables_sync(struct mem *m, uint64_t start, uint64_t end, bool bind)
 {
-	for (uint64_t a = start; a < end; a = (a / CHUNK + 1) * CHUNK) {
-		struct block *b = bind ? tables_bind(m, a) : tables_block(m, a);
+	for (uint64_t a = start; a < end;) {
+		struct block *b = bind ? tables_bind(m, a) : tables_first(m, a, end);
 		int result;
 
-		if (!b && bind)
-			return -ENOMEM;
-		result = b ? sync_block(m, b, start, end) : 0;
+		if (!b)
+			return bind ? -ENOMEM : 0;
+		result = sync_block(m, b, start, end);
 		if (result)
 			return result;
+		a = (b->number + 1) * CHUNK;
 	}
 	return 0;
 }

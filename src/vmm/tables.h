@@ -13,6 +13,9 @@ int tables_sync(struct mem *m, uint64_t start, uint64_t end, bool bind);
 
 struct block *tables_block(const struct mem *m, uint64_t address); /* NULL if it has no chunk */
 struct block *tables_bind(struct mem *m, uint64_t address);        /* NULL: no memory */
+/* The first block that has a chunk and ends above `start`, if it begins below `end`; else NULL. For
+ * walking: a range may be of 47 bits, what is behind it is not. */
+struct block *tables_first(const struct mem *m, uint64_t start, uint64_t end);
 /* Nothing is mapped in this block any more. */
 void tables_unbind(struct mem *m, struct block *block);
 

@@ -3,11 +3,13 @@
 #include "base/own.h"
 #include "vmm/call_path.h"
 #include "vmm/signal.h"
+#include "vmm/try.h"
 #include "vmm/warm.h"
 
 #include <errno.h>
 #include <linux/futex.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -300,17 +302,29 @@ static int next_tid(const struct guest *g)
 	return 1000000 + counter;
 }
 
+static void forget(struct guest *g, int index)
+{
+	g->threads[index].used = false;
+	g->threads_used--;
+}
+
 /* A thread in the sense of pthread_create(). Processes are process.c's. */
 int64_t call_clone(struct guest *g, const uint64_t a[6])
 {
 	uint64_t flags = a[0];
 	struct thread *parent = guest_thread(g);
 	struct thread *child;
+	struct rlimit limit;
 	uint32_t tid;
 	int index = thread_new(g);
 
-	if (index < 0)
-		return index;
+	/* What the cell may have of processes, a program may have of threads. */
+	if (index < 0 || (getrlimit(RLIMIT_NPROC, &limit) == 0 &&
+				 (rlim_t)g->threads_used > limit.rlim_cur)) {
+		if (index >= 0)
+			forget(g, index);
+		return -EAGAIN;
+	}
 	child = &g->threads[index];
 	child->tid = next_tid(g);
 	child->registers = parent->registers;
@@ -325,8 +339,7 @@ int64_t call_clone(struct guest *g, const uint64_t a[6])
 	tid = (uint32_t)child->tid;
 	if ((flags & CLONE_PARENT_SETTID && mem_write(&g->mem, a[2], &tid, sizeof(tid))) ||
 		(flags & CLONE_CHILD_SETTID && mem_write(&g->mem, a[3], &tid, sizeof(tid)))) {
-		child->used = false;
-		g->threads_used--;
+		forget(g, index);
 		return -EFAULT;
 	}
 	thread_publish(g);
@@ -378,6 +391,12 @@ static uint32_t *word(struct guest *g, uint64_t address, bool to_write)
 	return piece.iov_base;
 }
 
+/* 0 or -EFAULT: it may be in a file that was cut short. */
+static int look(const uint32_t *w, uint32_t *ret)
+{
+	return try_copy(ret, w, sizeof(*ret));
+}
+
 static bool is_shared(struct guest *g, uint64_t address, uint64_t op)
 {
 	const struct area *a = op & FUTEX_PRIVATE_FLAG ? NULL : mem_find(&g->mem, address);
@@ -401,6 +420,8 @@ static int64_t wait_shared(struct guest *g, uint32_t *w, uint32_t value)
 		return 0;
 	if (errno == EAGAIN)
 		return t->tries_again ? 0 : -EAGAIN;
+	if (errno == EFAULT)
+		return -EFAULT;
 	if (signal_waits(g, t))
 		return -EINTR;
 	return CALL_YIELDS;
@@ -411,6 +432,7 @@ static int64_t do_wait(struct guest *g, const uint64_t a[6], uint64_t op, uint32
 	struct thread *t = guest_thread(g);
 	bool is_absolute = (op & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET;
 	uint32_t *w = word(g, a[0], false);
+	uint32_t now;
 	int result;
 
 	if (t->tries_again && t->woken)
@@ -421,7 +443,9 @@ static int64_t do_wait(struct guest *g, const uint64_t a[6], uint64_t op, uint32
 		return a[0] % 4 ? -EINVAL : -EFAULT;
 	if (!bits)
 		return -EINVAL;
-	if (!t->tries_again && *(volatile uint32_t *)w != (uint32_t)a[2])
+	if (look(w, &now))
+		return -EFAULT;
+	if (!t->tries_again && now != (uint32_t)a[2])
 		return -EAGAIN;
 	result = thread_deadline(
 		g, a[3], is_absolute, op & FUTEX_CLOCK_REALTIME ? CLOCK_REALTIME : CLOCK_MONOTONIC);
@@ -441,8 +465,11 @@ static int64_t do_wake(struct guest *g, const uint64_t a[6], uint64_t op, uint32
 
 	if (!w)
 		return a[0] % 4 ? -EINVAL : -EFAULT;
-	if (is_shared(g, a[0], op))
-		return syscall(SYS_futex, w, FUTEX_WAKE, (int)a[2], NULL, NULL, 0);
+	if (is_shared(g, a[0], op)) {
+		long woken = syscall(SYS_futex, w, FUTEX_WAKE, (int)a[2], NULL, NULL, 0);
+
+		return woken < 0 ? -errno : woken;
+	}
 	return wake_futex(g, a[0], (unsigned)a[2], bits);
 }
 
@@ -454,32 +481,34 @@ static int64_t do_wake_op(struct guest *g, const uint64_t a[6])
 	uint32_t compared = code & 0xfff;
 	unsigned count;
 	uint32_t old;
+	uint32_t new;
 	bool holds;
 
-	if (!w)
+	if (!w || look(w, &old))
 		return -EFAULT;
 	if (code >> 28 & FUTEX_OP_OPARG_SHIFT)
 		operand = 1U << (operand & 31);
-	old = *w;
 	switch (code >> 28 & 7) {
 	case FUTEX_OP_SET:
-		*w = operand;
+		new = operand;
 		break;
 	case FUTEX_OP_ADD:
-		*w += operand;
+		new = old + operand;
 		break;
 	case FUTEX_OP_OR:
-		*w |= operand;
+		new = old | operand;
 		break;
 	case FUTEX_OP_ANDN:
-		*w &= ~operand;
+		new = old & ~operand;
 		break;
 	case FUTEX_OP_XOR:
-		*w ^= operand;
+		new = old ^ operand;
 		break;
 	default:
 		return -ENOSYS;
 	}
+	if (try_copy(w, &new, sizeof(new)))
+		return -EFAULT;
 	switch (code >> 24 & 15) {
 	case FUTEX_OP_CMP_EQ:
 		holds = old == compared;
@@ -513,10 +542,11 @@ static int64_t do_requeue(struct guest *g, const uint64_t a[6], bool compares)
 	uint32_t *w = word(g, a[0], false);
 	unsigned count;
 	unsigned moved;
+	uint32_t now;
 
-	if (!w)
+	if (!w || look(w, &now))
 		return -EFAULT;
-	if (compares && *w != (uint32_t)a[5])
+	if (compares && now != (uint32_t)a[5])
 		return -EAGAIN;
 	count = wake_futex(g, a[0], (unsigned)a[2], ~0U);
 	moved = requeue(g, a[0], a[4], (unsigned)a[3]);

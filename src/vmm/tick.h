@@ -16,7 +16,7 @@ bool tick_happened(void); /* since the last time it was asked */
 
 /* Nanoseconds of one count, as a fraction of 2^32. */
 uint64_t tick_ns_per_tsc_32(void);
-void tick_set_ns_per_tsc_32(uint64_t rate);
+void tick_set_ns_per_tsc_32(uint64_t given);
 
 enum { TICK_SIGNAL = 64, TICK_MAGIC = 0x7469636b };
 

@@ -61,7 +61,7 @@ void trace_call(struct guest *g, const struct call *call, int64_t result)
 	used += row ? (size_t)snprintf(line + used, sizeof(line) - used, "%s(", row->name) :
 		      (size_t)snprintf(line + used, sizeof(line) - used, "call_%llu(",
 			      (unsigned long long)call->number);
-	for (int i = 0; kinds[i] && i < 6; i++) {
+	for (int i = 0; i < 6 && kinds[i]; i++) {
 		if (i)
 			used += (size_t)snprintf(line + used, sizeof(line) - used, ", ");
 		used += (size_t)put_argument(

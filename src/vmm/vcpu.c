@@ -223,6 +223,16 @@ void vcpu_interrupt(struct vcpu *cpu)
 		cpu->run->immediate_exit = 1;
 }
 
+static bool is_handlers(uint64_t rip)
+{
+	return rip >= AT_HANDLERS && rip < AT_STUB;
+}
+
+static bool is_stubs(uint64_t rip)
+{
+	return rip >= AT_GATE && rip < AT_STUB_END && !is_handlers(rip);
+}
+
 /* ---- in ---- */
 
 static void load_segments(struct vcpu *cpu, const struct registers *r, unsigned ring)
@@ -280,7 +290,10 @@ static enum vcpu_exit take_exception(
 	r->general.rip = frame[1];
 	r->general.rflags = frame[3];
 	r->general.rsp = frame[4];
+	ret->in_stub = is_stubs(frame[1]) && (cpu->is_pvm || (frame[2] & 3) == 0);
 	cpu->stands = STANDS_IN_KERNEL;
+	/* In ring 0 it cannot be gone on with: the program's registers are set in ring 3. */
+	cpu->in_stub = ret->in_stub && cpu->is_pvm;
 	if (ret->vector == 14) {
 		struct kvm_sregs s;
 
@@ -301,6 +314,7 @@ enum vcpu_exit vcpu_run(
 	result = ioctl(cpu->fd, KVM_RUN, 0);
 	run->immediate_exit = 0;
 	r->general = run->s.regs.regs;
+	cpu->in_stub = false;
 	if (result < 0) {
 		if (errno != EINTR)
 			return VCPU_BROKEN;
@@ -308,7 +322,8 @@ enum vcpu_exit vcpu_run(
 			r->general.rip = r->general.rcx;
 			r->general.rflags = r->general.r11;
 		} else {
-			cpu->stands = r->general.rip < LOW_END ? STANDS_IN_STUB : STANDS_IN_PROGRAM;
+			cpu->in_stub = is_stubs(r->general.rip) || is_handlers(r->general.rip);
+			cpu->stands = cpu->in_stub ? STANDS_IN_STUB : STANDS_IN_PROGRAM;
 		}
 		return VCPU_INTERRUPTED;
 	}

@@ -35,6 +35,9 @@ struct vcpu {
 	struct kvm_sregs user; /* segments and control registers of a running program */
 	bool is_pvm;
 	enum stands stands;
+	/* The registers are the stub's, or a handler's: nothing but going on is possible. On a PVM
+	 * host a program can go there by itself. */
+	bool in_stub;
 	uint64_t loaded_fs_base;
 	uint64_t loaded_gs_base;
 	unsigned slots;
@@ -52,6 +55,7 @@ struct fault {
 	unsigned vector;
 	uint64_t error_code;
 	uint64_t address; /* of a page fault */
+	bool in_stub;     /* it was the stub that did it, not the program */
 };
 
 /* Whether the machine is of the PVM kind is asked once and handed on to later machines. */
@@ -60,7 +64,7 @@ void vcpu_close(struct vcpu *cpu);
 int vcpu_add_memory(struct vcpu *cpu, uint64_t physical, uint64_t size, void *host, struct err *e);
 
 /* Runs a program that has exactly these registers, until something happens; they are then as that
- * left them. After VCPU_INTERRUPTED they may be the stub's (rip below LOW_END): then they must be
+ * left them. After VCPU_INTERRUPTED they may be the stub's (`in_stub`): then they must be
  * given back unchanged. `host` is guest physical memory, for the frame of an exception. */
 enum vcpu_exit vcpu_run(
 	struct vcpu *cpu, struct registers *registers, const uint8_t *host, struct fault *ret);

@@ -3,6 +3,8 @@
 #include "base/own.h"
 #include "vmm/call_file.h"
 #include "vmm/fds.h"
+#include "vmm/pids.h"
+#include "vmm/signal.h"
 #include "vmm/snapshot.h"
 #include "vmm/thread.h"
 #include "vmm/tick.h"
@@ -14,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -21,13 +24,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FAILED = 125, STREAMS = 3, PIDS_FROM = 100, PIDS = 30000 };
+enum { FAILED = 125, STREAMS = 3, PIDS_FROM = 1000000, PIDS = 1000000 };
 
 static enum warm_mode mode;
 static bool is_spoiled;
 static bool is_last;
+static bool is_rehearsal;
 static uint8_t request[1 + WARM_REQUEST_MAX + WARM_SEED_SIZE];
-static bool is_whole;      /* the driver has read all of it */
+static bool is_running; /* between a request and its answer */
+static bool is_whole;   /* the driver has read all of it */
+static uint8_t seed[WARM_SEED_SIZE];
 static size_t request_len; /* of what is left to be read */
 static size_t request_at;
 static uint64_t exits_before;
@@ -72,6 +78,7 @@ static uint64_t cpu_us(void)
 
 static void answer(uint32_t kind, uint32_t status, const struct guest *g)
 {
+	struct rusage usage = { 0 };
 	struct warm_answer a = {
 		.kind = kind,
 		.status = status,
@@ -80,6 +87,8 @@ static void answer(uint32_t kind, uint32_t status, const struct guest *g)
 		.cpu_us = cpu_us() - cpu_before_us,
 	};
 
+	getrusage(RUSAGE_SELF, &usage);
+	a.max_rss_bytes = (uint64_t)usage.ru_maxrss * 1024;
 	if (send(VMM_WARM_FD, &a, sizeof(a), MSG_NOSIGNAL) != sizeof(a))
 		_exit(0); /* nobody is interested any more */
 }
@@ -98,6 +107,18 @@ void warm_idle(struct guest *g)
 
 /* ---- a request ---- */
 
+static int add_seed(ssize_t n)
+{
+	if (getrandom(request + n, WARM_SEED_SIZE, 0) != WARM_SEED_SIZE)
+		_exit(FAILED);
+	request_at = 1;
+	request_len = (size_t)n - 1 + WARM_SEED_SIZE;
+	memcpy(seed, request + n, WARM_SEED_SIZE);
+	is_running = true;
+	is_whole = false;
+	return 1;
+}
+
 /* 1: there is one. 0: not yet. */
 static int receive(void)
 {
@@ -114,31 +135,34 @@ static int receive(void)
 	};
 	ssize_t n = recvmsg(VMM_WARM_FD, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	int streams[STREAMS];
+	bool are_low = true;
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
-	if (n < 1 || message.msg_flags & (MSG_TRUNC | MSG_CTRUNC) ||
-		message.msg_controllen < CMSG_LEN(sizeof(streams)))
+	if (n < 1 || message.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
 		_exit(0); /* the keeper is gone */
+	is_rehearsal = request[0] & WARM_REHEARSAL;
+	if (is_rehearsal)
+		return add_seed(n);
+	if (message.msg_controllen < CMSG_LEN(sizeof(streams)))
+		_exit(0);
 	memcpy(streams, CMSG_DATA(&control.head), sizeof(streams));
-	for (int i = 0; i < STREAMS; i++) {
+	/* Usually they are just those. */
+	for (int i = 0; i < STREAMS; i++)
+		are_low = are_low && streams[i] == i && fcntl(i, F_SETFD, 0) == 0;
+	for (int i = 0; i < STREAMS && !are_low; i++) {
 		/* Descriptors 0 to 2 are closed between runs: the new ones may be any of them. */
 		int up = fcntl(streams[i], F_DUPFD_CLOEXEC, VMM_OWN_FDS);
 
 		close(streams[i]);
 		streams[i] = up;
 	}
-	for (int i = 0; i < STREAMS; i++) {
+	for (int i = 0; i < STREAMS && !are_low; i++) {
 		dup2(streams[i], i);
 		close(streams[i]);
 	}
 	is_last = request[0] & WARM_LAST;
-	if (getrandom(request + n, WARM_SEED_SIZE, 0) != WARM_SEED_SIZE)
-		_exit(FAILED);
-	request_at = 1;
-	request_len = (size_t)n - 1 + WARM_SEED_SIZE;
-	is_whole = false;
-	return 1;
+	return add_seed(n);
 }
 
 /* What must not be the same in two runs: the time, and the number by which libraries notice that
@@ -148,12 +172,16 @@ static void begin_run(struct guest *g)
 	static unsigned runs;
 
 	g->pid = PIDS_FROM + (int)(((unsigned)getpid() * 64 + runs++) % PIDS);
+	pids_set(getpid(), g->pid);
 	guest_thread(g)->tid = g->pid;
 	exits_before = g->exits;
 	cpu_before_us = cpu_us();
 	tick_start();
 	guest_set_clock(g);
 	file_update_output(g);
+	g->discards_output = is_rehearsal;
+	if (is_rehearsal)
+		guest_shared(g)->out_fds = 1 << 1 | 1 << 2;
 	thread_publish(g);
 }
 
@@ -167,6 +195,8 @@ static int64_t read_request(struct guest *g, uint64_t address, uint64_t size)
 		is_whole = true;
 		return 0;
 	}
+	if (request_len == 0 && is_running)
+		return -EBADF; /* it is the program that asks, not its driver */
 	if (request_len == 0) {
 		if (mode == WARM_MAKES_SNAPSHOT || !receive()) {
 			t->waits_for_request = true;
@@ -197,25 +227,49 @@ static void reset_process(void)
 		fds_forget(fd);
 	for (int i = ITIMER_REAL; i <= ITIMER_PROF; i++)
 		setitimer((__itimer_which_t)i, &none, NULL);
+	signal_forget_noted();
 	umask(022);
 	if (chdir("/workspace") && chdir("/"))
 		_exit(FAILED);
 }
 
-static int64_t end_run(struct guest *g, uint64_t address)
+/* Going back takes a while, and whoever waits for the results comes first. */
+static void wait_for_order(void)
+{
+	uint8_t order = 0;
+	ssize_t n;
+
+	do
+		n = read(VMM_WARM_FD, &order, sizeof(order));
+	while (n < 0 && errno == EINTR);
+	if (n != 1 || order != WARM_RESET)
+		_exit(0);
+}
+
+/* The seed says that it is the driver who writes, and not a program that tries every number. (One that
+ * looks for the seed in its own memory gains nothing: it may end as it pleases anyway.) */
+static int64_t end_run(struct guest *g, uint64_t address, uint64_t size)
 {
 	struct err e = { 0 };
-	uint8_t status = 0;
+	struct {
+		uint8_t status;
+		uint8_t seed[WARM_SEED_SIZE];
+	} end;
 
-	if (mem_read(&g->mem, &status, address, 1))
-		return -EFAULT;
+	if (!is_running || size != sizeof(end) || mem_read(&g->mem, &end, address, sizeof(end)) ||
+		memcmp(end.seed, seed, sizeof(seed)) != 0)
+		return -EBADF;
 	guest_flush_output(g);
-	answer(is_spoiled ? WARM_DONE_SPOILED : WARM_DONE, status, g);
+	if (!is_rehearsal)
+		answer(is_spoiled ? WARM_DONE_SPOILED : WARM_DONE, end.status, g);
 	if (is_spoiled || is_last)
 		_exit(0);
 	tick_stop();
+	if (!is_rehearsal)
+		wait_for_order();
 	reset_process();
 	request_len = request_at = 0;
+	is_running = false;
 	if (snapshot_reset(g, &e))
 		give_up(g, &e);
 #ifdef HOTCELL_VERIFY_RESETS
@@ -240,5 +294,5 @@ int64_t warm_call(struct guest *g, const struct call *call)
 {
 	if (call->number == SYS_read)
 		return read_request(g, call->a[1], call->a[2]);
-	return mode == WARM_SERVES ? end_run(g, call->a[1]) : -EBADF;
+	return mode == WARM_SERVES ? end_run(g, call->a[1], call->a[2]) : -EBADF;
 }

@@ -10,7 +10,7 @@ enum warm_mode {
 	WARM_SERVES,
 };
 
-void warm_open(struct guest *g, enum warm_mode mode);
+void warm_open(struct guest *g, enum warm_mode wanted);
 /* A forked child is a process like any other. */
 void warm_leave(struct guest *g);
 

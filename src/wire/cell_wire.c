@@ -156,6 +156,9 @@ void put_exited(struct frame_out *f, const struct msg_exited *m)
 	frame_put_u64(f, m->processes);
 	frame_put_u8(f, m->disk_full);
 	frame_put_u8(f, m->warm);
+	frame_put_u8(f, m->nothing_new);
+	for (int i = 0; i < 2; i++)
+		frame_put_bytes(f, m->out[i], m->out_len[i]);
 	frame_put_string(f, m->text);
 }
 
@@ -169,6 +172,9 @@ bool get_exited(struct frame_in *f, struct msg_exited *m)
 	m->processes = frame_get_u64(f);
 	m->disk_full = frame_get_u8(f);
 	m->warm = frame_get_u8(f);
+	m->nothing_new = frame_get_u8(f);
+	for (int i = 0; i < 2; i++)
+		m->out[i] = frame_get_bytes(f, &m->out_len[i]);
 	m->text = frame_get_string(f);
 	return frame_in_done(f) && m->ended_by < ENDED_BY_COUNT;
 }

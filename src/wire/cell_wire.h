@@ -11,6 +11,7 @@
  *	  ◀──────  FILE…, LISTED         what is in the workspace, and what of it is new
  *	  GET path            ──────▶
  *	  ◀──────  DATA…, GOT
+ *	  CLEAR               ──────▶   empties the workspace: the next run is another one's
  *
  * A PUT that fails is not answered: the next EXEC is, with EXITED that carries the reason. So a
  * run needs no round trip before its program starts. */
@@ -30,6 +31,7 @@ enum cell_frame {
 	CELL_STDIN_END,
 	CELL_LIST,
 	CELL_GET,
+	CELL_CLEAR,
 	CELL_OUTPUT,
 	CELL_EXITED,
 	CELL_FILE,
@@ -111,9 +113,14 @@ struct msg_exited {
 	uint64_t max_rss_bytes; /* of the largest single process */
 	uint64_t processes;     /* how many were reaped */
 	uint8_t disk_full;
-	uint8_t warm; /* a warm machine served it, and is ready for another one or will be */
+	uint8_t warm;        /* a warm machine served it, and is ready for another one or will be */
+	uint8_t nothing_new; /* no file was made: no list follows */
+	const uint8_t *out[2]; /* the last of stdout and of stderr */
+	size_t out_len[2];
 	const char *text;
 };
+
+enum { EXITED_OUTPUT_MAX = 8192 };
 
 struct msg_file {
 	const char *path;
@@ -149,7 +156,7 @@ const char *const *exec_env(const struct msg_exec *m);
 /* STDIN, DATA */
 void put_data(struct frame_out *f, enum cell_frame type, const struct msg_data *m);
 bool get_data(struct frame_in *f, struct msg_data *m);
-/* STDIN_END, LIST */
+/* STDIN_END, LIST, CLEAR */
 void put_bare(struct frame_out *f, enum cell_frame type);
 bool get_bare(struct frame_in *f);
 void put_get(struct frame_out *f, const struct msg_get *m);

@@ -2,11 +2,12 @@
  *
  *	keeper → VMM   a byte of warm_flags, then the request as the driver reads it; with it come
  *	               three descriptors: the run's stdin, stdout and stderr
+ *	keeper → VMM   one byte, WARM_RESET: the run's results are out, go back to the snapshot
  *	VMM → keeper   struct warm_answer
  *
  * The driver, in the guest, reads its request from descriptor WARM_DRIVER_FD, with WARM_SEED_SIZE
- * random bytes behind it, and writes the run's exit
- * status there, as one byte. Only in a warm machine does that descriptor exist. */
+ * random bytes behind it, and writes the run's exit status there: one byte, and the same random ones
+ * behind it. To all others, and in between, that descriptor is not open. Only in a warm machine does that descriptor exist. */
 #ifndef HOTCELL_WIRE_VMM_WARM_H
 #define HOTCELL_WIRE_VMM_WARM_H
 
@@ -16,6 +17,9 @@ enum { WARM_DRIVER_FD = 999, WARM_REQUEST_MAX = 128 << 10, WARM_SEED_SIZE = 32 }
 
 enum warm_flags {
 	WARM_LAST = 1, /* the machine is not used again */
+	WARM_RESET = 2,
+	WARM_REHEARSAL = 4, /* a request without descriptors: its output goes nowhere, and it is not
+	                     * answered; so that the first real one finds everything in place */
 };
 
 enum warm_kind {
@@ -30,6 +34,7 @@ struct warm_answer {
 	uint64_t exits;         /* how often the run left the guest */
 	uint64_t unknown_calls; /* system calls that there are none of */
 	uint64_t cpu_us;
+	uint64_t max_rss_bytes; /* of the machine since its first run: never too little */
 };
 
 #endif

@@ -20,7 +20,8 @@ def pytest_collection_modifyitems(config, items):
     cgroup to look into; what is left out for that is named, with the reason, on every such run."""
     cases = {item: getattr(item, "callspec", None) for item in items}
     no_kvm = [item for item, case in cases.items() if case and not harness.may_have(
-        case.params.get("isolation"), case.params.get("anyone"))]
+        case.params.get("isolation"),
+        "nobody" if "nobody" in item.fixturenames else case.params.get("anyone"))]
     items[:] = [item for item in items if item not in no_kvm]
     config.hook.pytest_deselected(items=no_kvm)
     if harness.IS_ROOT:

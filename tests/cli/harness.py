@@ -16,8 +16,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 HOTCELL = Path(os.environ.get("HOTCELL", ROOT / "build" / "hotcell")).resolve()
-# Claims about runs hold in each of these. With "vm" in it they are tried there too.
-EVERY_ISOLATION = ["container", "process"]
+# Claims about runs hold in each of these.
+EVERY_ISOLATION = ["container", "vm", "process"]
 IS_ROOT = os.geteuid() == 0
 NOBODY = 65534
 CELL_UIDS = range(0x70000000, 0x7FFFFFFF)
@@ -191,6 +191,15 @@ def children_of(parent):
     return found
 
 
+def ancestors_of(pid):
+    found = []
+    while pid > 1:
+        stat = read(f"/proc/{pid}/stat")
+        pid = int(stat.rsplit(b")", 1)[1].split()[1]) if stat else 0
+        found.append(pid)
+    return found
+
+
 def wait_until(condition, what):
     """Polls; only a hang guard has a time."""
     until = time.monotonic() + PATIENCE_S
@@ -202,12 +211,16 @@ def wait_until(condition, what):
 def program_pid(word):
     """The pid of the program in a cell that was given `word` by --arg; waits for it.
 
-    `word` is also on hotcell's own command line, and on that of nothing else."""
+    `word` is also on hotcell's own command line, and on that of nothing else. In a vm the program is
+    its VMM, beneath that hotcell, which need not have the word."""
     found = []
 
     def look():
-        found[:] = [pid for pid in pids_with(word)
+        with_word = pids_with(word)
+        found[:] = [pid for pid in with_word
                     if not read(f"/proc/{pid}/comm").startswith(b"hotcell")]
+        found.extend(pid for pid in pids() if read(f"/proc/{pid}/comm") == b"hotcell-vmm\n"
+                     and set(with_word) & set(ancestors_of(pid)))
         return found
 
     wait_until(look, "the program runs")

@@ -503,6 +503,7 @@ find:
 version: ["{{program}}", --version]
 run: ["{{program}}", "{{file}}", "{{args}}"]
 last_line: ["{{program}}", "{{drivers}}/python/last_line.py", "{{file}}", "{{args}}"]
+vm: yes
 """
 
 

@@ -12,6 +12,9 @@ PROGRAMS = Path(__file__).parent / "programs"
 SHIPPED = ["awk", "bash", "c", "cpp", "go", "java", "javascript", "lua", "perl", "php", "python",
            "r", "ruby", "rust", "sh", "sqlite", "typescript"]
 COMPILED = ["c", "cpp", "go", "java", "rust"]
+WALLS = ["container", "vm"]
+# Of these no program has been tried as a guest.
+NO_GUESTS = ["typescript"]
 ARGS = ["one", "two 'words' \"and\" quotes", "ünïcode $HOME `x` *"]
 
 
@@ -29,6 +32,7 @@ def expected():
 
 
 INSTALLED = expected()
+BEHIND_WALLS = [(wall, one) for wall in WALLS for one in INSTALLED if wall != "vm" or one not in NO_GUESTS]
 MISSING = [one for one in SHIPPED if one not in INSTALLED]
 
 
@@ -52,10 +56,10 @@ def data(public):
     return directory
 
 
-@pytest.mark.parametrize("language", INSTALLED)
-def test_a_program_has_input_arguments_files_and_an_exit_code(anyone, data, program, language):
+@pytest.mark.parametrize("isolation, language", BEHIND_WALLS)
+def test_a_program_has_input_arguments_files_and_an_exit_code(anyone, data, program, isolation, language):
     result = anyone.run(
-        program("everything", language), "-l", language, "--stdin", "-", "-f", f"{data}:data",
+        program("everything", language), "-l", language, "--isolation", isolation, "--stdin", "-", "-f", f"{data}:data",
         *(f"--arg={arg}" for arg in ARGS), input=b"first line\nsecond line\n")
     if language == "sqlite":
         assert (result.out, result.err, result.code) == ("hello\nfile: forty-two\n", "", 0)
@@ -66,19 +70,21 @@ def test_a_program_has_input_arguments_files_and_an_exit_code(anyone, data, prog
     assert result.code == 3
 
 
-@pytest.mark.parametrize("language", INSTALLED)
-def test_a_program_writes_files_and_its_language_is_guessed(hotcell, data, tmp_path, program, language):
+@pytest.mark.parametrize("isolation, language", BEHIND_WALLS)
+def test_a_program_writes_files_and_its_language_is_guessed(
+        hotcell, data, tmp_path, program, isolation, language):
     object = hotcell.json(
-        program("everything", language), "--stdin", "-", "-f", f"{data}:data", "-o", tmp_path,
+        program("everything", language), "--isolation", isolation, "--stdin", "-", "-f", f"{data}:data", "-o", tmp_path,
         input=b"first line\n")
     assert object["language"] == language
     assert object["files"] == [{"path": "result.txt", "size_bytes": 8, "kind": "file"}]
     assert (tmp_path / "result.txt").read_bytes() == b"written\n"
 
 
-@pytest.mark.parametrize("language", INSTALLED)
-def test_an_error_at_run_time_goes_to_stderr_after_what_was_printed(hotcell, program, language):
-    object = hotcell.json(program("fails", language), "-l", language)
+@pytest.mark.parametrize("isolation, language", BEHIND_WALLS)
+def test_an_error_at_run_time_goes_to_stderr_after_what_was_printed(
+        hotcell, program, isolation, language):
+    object = hotcell.json(program("fails", language), "-l", language, "--isolation", isolation)
     assert object["stdout"] == "before\n"
     assert "went wrong" in object["stderr"]
     assert object["exit_code"] not in (0, None)
@@ -174,11 +180,12 @@ def png_size(path):
     return struct.unpack(">II", header[16:24])
 
 
-def test_python_has_numpy_pandas_and_matplotlib(anyone, public):
-    out = public / f"png-{anyone.user}"
+@pytest.mark.parametrize("isolation", WALLS)
+def test_python_has_numpy_pandas_and_matplotlib(anyone, isolation, public):
+    out = public / f"png-{anyone.user}-{isolation}"
     out.mkdir()
     out.chmod(0o777)
-    result = anyone.run("-l", "python", "-o", out, "-c", """
+    result = anyone.run("-l", "python", "--isolation", isolation, "-o", out, "-c", """
 import numpy, pandas
 import matplotlib.pyplot as plt
 frame = pandas.DataFrame({"group": ["a", "b", "a"], "value": numpy.arange(3.0)})
@@ -297,8 +304,9 @@ cat <(echo substituted) <<<""
 }
 
 
+@pytest.mark.parametrize("isolation", WALLS)
 @pytest.mark.parametrize("language", HARDER)
-def test_threads_and_child_processes_work(anyone, language):
+def test_threads_and_child_processes_work(anyone, isolation, language):
     code, expected_out = HARDER[language]
-    result = anyone.run("-l", language, "-c", code)
+    result = anyone.run("-l", language, "--isolation", isolation, "-c", code)
     assert (result.out, result.err, result.code) == (expected_out, "", 0)

@@ -6,24 +6,30 @@ from pathlib import Path
 import harness
 import pytest
 
-SOURCE = Path(__file__).parent / "library" / "runs.c"
+SOURCES = Path(__file__).parent / "library"
 
 
 @pytest.fixture(scope="module")
-def program(public):
-    """runs.c, linked with the library that lies beside the hotcell that is tested."""
+def programs(public):
+    """Where those of library/ are, linked with the library that lies beside the hotcell that is tested."""
     build = harness.HOTCELL.parent
     sanitized = b"libasan" in subprocess.run(
         ["ldd", build / "libhotcell.so"], capture_output=True).stdout
     where = public / "embedding"
     where.mkdir()
     # The library looks for its warden and languages beside the program that it is in.
-    path = harness.copy_programs(where).with_name("runs")
-    subprocess.run(
-        ["gcc", "-Wall", "-Wextra", "-Werror", "-o", path, SOURCE, f"-I{harness.ROOT}/include",
-         f"-L{build}", f"-Wl,-rpath,{build}", "-lhotcell",
-         *(["-fsanitize=address,undefined"] if sanitized else [])], check=True)
-    return path
+    directory = harness.copy_programs(where).parent
+    for source in SOURCES.glob("*.c"):
+        subprocess.run(
+            ["gcc", "-Wall", "-Wextra", "-Werror", "-o", directory / source.stem, source,
+             f"-I{harness.ROOT}/include", f"-L{build}", f"-Wl,-rpath,{build}", "-lhotcell",
+             *(["-fsanitize=address,undefined"] if sanitized else [])], check=True)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def program(programs):
+    return programs / "runs"
 
 
 class Embedding:
@@ -106,3 +112,37 @@ def test_a_killed_program_takes_its_warden_along(program, isolation):
     embedding.process.kill()
     embedding.process.wait()
     harness.wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in wardens), "it is gone")
+
+
+# ---- many runs in one cell ----
+
+WALLS = ["container", "vm"]
+
+
+def in_one_cell(programs, isolation, *lines):
+    done = subprocess.run([programs / "reuse", isolation], input="".join(line + "\n" for line in lines),
+                          capture_output=True, text=True, timeout=harness.PATIENCE_S)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("isolation", WALLS)
+def test_processor_time_is_counted_for_each_run(programs, isolation):
+    burn = "import time\\nend = time.time() + 0.5\\nwhile time.time() < end: pass"
+    assert in_one_cell(programs, isolation, *[f"1000 256 - {burn}"] * 5) == ["exited 0 |"] * 5
+
+
+@pytest.mark.parametrize("isolation", WALLS)
+def test_a_run_has_its_own_limits_and_settings(programs, isolation):
+    files = "import os\\ntry:\\n  while 1: n = os.dup(0)\\nexcept OSError: print(n + 1, end='')"
+    zone = "import time; print(time.tzname[0], end='')"
+    assert in_one_cell(programs, isolation, f"9000 40 - {files}", f"9000 90 - {files}", f"9000 40 - {files}",
+                       f"9000 40 TZ=XYZ1 {zone}", f"9000 40 - {zone}") == [
+        "exited 0 40|", "exited 0 90|", "exited 0 40|", "exited 0 XYZ|", "exited 0 UTC|"]
+
+
+def test_a_run_in_a_vm_finds_nothing_of_the_one_before(programs):
+    leave = "import os; print(sorted(os.listdir()), os.listdir('/tmp'), end=''); open('left', 'w'); open('/tmp/left', 'w')"
+    empty = "exited 0 ['main.py'] ['.hotcell']|"
+    assert in_one_cell(programs, "vm", f"9000 40 - {leave}", f"9000 40 - {leave}", f"9000 40 TZ=UTC {leave}",
+                       f"9000 40 - {leave}") == [empty] * 4

@@ -17,6 +17,7 @@ PR_SET_CHILD_SUBREAPER = 36
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "every_isolation: the claim holds in a process cell too")
+    config.addinivalue_line("markers", "only_in(isolation, why): elsewhere there is nothing to claim")
     config.addinivalue_line("markers", "swept: what is left is cleared by the next start, not before")
     # Whatever a run leaves behind becomes our child: so we know that it was ours, and not that of a
     # test which runs beside us.
@@ -28,8 +29,9 @@ def pytest_generate_tests(metafunc):
         return
     every = metafunc.definition.get_closest_marker("every_isolation")
     isolations = escape.EVERY_ISOLATION if every else escape.ISOLATIONS
+    only = metafunc.definition.get_closest_marker("only_in")
     cases = [(isolation, who) for isolation in isolations for who in escape.WHO
-             if escape.may_have(isolation, who)]
+             if escape.may_have(isolation, who) and (not only or isolation == only.args[0])]
     metafunc.parametrize("attack", cases, indirect=True, ids=["-".join(case) for case in cases])
 
 

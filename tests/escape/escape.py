@@ -20,9 +20,8 @@ REPO = Path(__file__).resolve().parents[2]
 HOTCELL = Path(os.environ.get("HOTCELL", REPO / "build/hotcell")).resolve()
 PYTHON = "/usr/bin/python3"
 
-# The isolations that promise a wall: every claim holds in each of them. With "vm" in it they are
-# tried there too.
-ISOLATIONS = ["container"]
+# The isolations that promise a wall: every claim holds in each of them.
+ISOLATIONS = ["container", "vm"]
 # Those, and the one that promises only that limits hold and that nothing outlives a run.
 EVERY_ISOLATION = ISOLATIONS + ["process"]
 
@@ -43,6 +42,12 @@ CLEARING_S = 60
 
 # How the filter says no: in a way that lets programs which only probe go on.
 DENIED = {"EPERM", "ENOSYS"}
+# How a VMM says no besides, to what it does not have at all.
+ABSENT_IN_A_VM = {
+    "socket": {"EAFNOSUPPORT", "EPROTONOSUPPORT"},  # of that family, kind or protocol
+    "ioctl": {"ENOTTY"},
+    "file": {"ENOENT"},  # in /proc, /dev and /sys, which it makes up
+}
 
 PRELUDE = r"""
 import ctypes, errno, json, os, sys
@@ -186,6 +191,14 @@ class Attacker:
         self.running = []
 
     @property
+    def in_vm(self):
+        return self.isolation == "vm"
+
+    def denied(self, *kinds):
+        """The errors by which such a cell may refuse: DENIED, and in a vm those for what is absent."""
+        return DENIED.union(*(ABSENT_IN_A_VM[kind] for kind in kinds if self.in_vm))
+
+    @property
     def is_root(self):
         return self.who == "root"
 
@@ -311,6 +324,11 @@ def descendants(top):
         elif parent[pid] == os.getpid():
             os.waitpid(pid, os.WNOHANG)
     return named
+
+
+def programs(top):
+    """Those of them that run a cell's program in Python: of a vm it is the VMM that does."""
+    return {pid for pid, name in descendants(top).items() if "python" in name or name == "hotcell-vmm"}
 
 
 def owner_is_dead(name):

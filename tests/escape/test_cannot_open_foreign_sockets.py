@@ -1,7 +1,5 @@
 """Of the kinds of sockets that the kernel has, a cell gets TCP, UDP and unix ones. Raw, packet,
 netlink, vsock, crypto and all others are denied, by whatever way they are asked for."""
-from escape import DENIED
-
 FAMILIES = r"""
 said = {}
 for family in list(range(64)) + [1 << 16, 0x7fffffff]:
@@ -38,8 +36,9 @@ LOADED_ON_DEMAND = {"DCCP": (6, 33), "L2TP": (2, 115), "SCTP": (1, 132), "SCTP, 
 def test_cannot_open_sockets_of_other_families(attack):
     said = attack(FAMILIES).said
     opened = {name for name, got in said.items() if got == "opened"}
-    assert opened == {"1 1", "1 2", "1 3", "1 5", "2 1", "2 2", "10 1", "10 2"}
-    assert {got for name, got in said.items() if name not in opened} <= DENIED, said
+    # "1 3": by that number the kernel has another unix socket for datagrams, and a VMM nothing.
+    assert opened | {"1 3"} == {"1 1", "1 2", "1 3", "1 5", "2 1", "2 2", "10 1", "10 2"}
+    assert {got for name, got in said.items() if name not in opened} <= attack.denied("socket"), said
     # Netlink at least is there for everybody outside.
     assert isinstance(attack.outside("""tell(call("socket", 16, 3, 0))"""), int)
 
@@ -47,9 +46,9 @@ def test_cannot_open_sockets_of_other_families(attack):
 def test_cannot_open_raw_sockets(attack):
     said = attack("""
 tell([call("socket", family, 3, protocol) for family in (2, 10) for protocol in (1, 6, 58, 255)])""").said
-    assert set(said) == {"EPERM"}
+    assert set(said) == {"EAFNOSUPPORT" if attack.in_vm else "EPERM"}
     # An old name for a packet socket, which has the family of a harmless one.
-    assert attack("""tell(call("socket", 2, 10, 0x300))""").said in DENIED
+    assert attack("""tell(call("socket", 2, 10, 0x300))""").said in attack.denied("socket")
     assert isinstance(attack.outside("""tell(call("socket", 2, 3, 1))""", own_namespaces=True), int)
 
 
@@ -59,11 +58,12 @@ def test_speaks_tcp_and_udp_only(attack):
 
 
 def test_cannot_make_the_kernel_load_a_protocol(attack):
-    """It is the filter that must say so: by the time that the kernel says no, it has looked for a module."""
+    """It is the filter (or the VMM) that must say so: by the time that the kernel says no, it has looked
+    for a module."""
     said = attack("""tell({name: [call("socket", family, kind, protocol) for family in (2, 10)]
                            for name, (kind, protocol) in %r.items()})""" % LOADED_ON_DEMAND).said
     for name, got in said.items():
-        assert set(got) <= DENIED, f"{name}: {got}"
+        assert set(got) <= attack.denied("socket"), f"{name}: {got}"
 
 
 def test_cannot_configure_interfaces(attack):
@@ -75,4 +75,4 @@ address = ctypes.create_string_buffer(b"lo".ljust(16, b"\0") + b"\x02\0\0\0\x7f\
 tell([call("ioctl", s, SIOCSIFFLAGS, up), call("ioctl", s, SIOCSIFADDR, address),
       call("ioctl", s, SIOCBRADDBR, b"br0"), call("ioctl", s, TUNSETIFF, up)])""").said
     assert not [got for got in said if isinstance(got, int)], said
-    assert said[0] == "EPERM"
+    assert said[0] == ("ENOTTY" if attack.in_vm else "EPERM")

@@ -105,6 +105,6 @@ def test_the_check_for_what_is_left_finds_it(attack):
     run = attack.start("print('up', flush=True)\nsys.stdin.read()")
     run.wait_for("up")
     names = set(escape.descendants(run.pid).values())
-    assert {"hotcell-warden", "keeper"} <= names and [name for name in names if "python" in name], names
+    assert {"hotcell-warden", "keeper"} <= names and escape.programs(run.pid), names
     assert run.pid in escape.descendants(os.getpid())
     run.end()

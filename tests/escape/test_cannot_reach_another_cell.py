@@ -29,7 +29,7 @@ said = {
     "socket": attempt(client.connect, "\0%(name)s"),
     "memory": call("shmget", 4711, 4096, 0o666),
     "queue": call("mq_open", b"%(name)s", os.O_RDWR, 0, None),
-    "listening": "%(name)s" in open("/proc/net/unix").read(),
+    "listening": "%(name)s" in attempt(lambda: open("/proc/net/unix").read()),
     "workspace": os.listdir("/workspace"),
 }
 for pid in range(2, 4000):
@@ -44,7 +44,7 @@ def test_cannot_reach_another_cell(attack):
     victim = attack.start(VICTIM % names)
     victim.wait_for("up")
     said = attack(ATTACK % names).said
-    assert said.pop("queue") in ("ENOENT", "EACCES")
+    assert said.pop("queue") in ("ENOENT", "EACCES", "ENOSYS")
     assert said.pop("memory") in ("ENOENT", "ENOSYS")
     assert said == {"files": [], "socket": "ECONNREFUSED", "listening": False, "workspace": ["main.py"]}
     victim.send("go on\n")
@@ -59,7 +59,7 @@ def test_the_attack_finds_what_is_in_its_own_cell(attack):
     said = attack(own + ATTACK % names).said
     assert sorted(said["files"]) == ["/dev/shm/found-by-me", "/tmp/found-by-me",
                                      "/workspace/found-by-me"]
-    assert (said["socket"], said["listening"]) == (None, True)
+    assert (said["socket"], said["listening"]) == (None, not attack.in_vm)  # a vm has no such list
     assert isinstance(said["memory"], int) or said["memory"] == "ENOSYS"
 
 

@@ -36,7 +36,11 @@ def test_devices_are_those_of_the_table(attack):
 
 
 def test_addresses_in_iomem_are_hidden(attack):
-    said = attack("""tell(sorted({line.split()[0] for line in open("/proc/iomem")}))""").said
+    said = attack("""
+tell(attempt(lambda: sorted({line.split()[0] for line in open("/proc/iomem")})))""").said
+    if attack.in_vm:
+        assert said == "ENOENT"
+        return
     assert {digit for line in said for digit in line} <= set("0-"), said
 
 
@@ -44,5 +48,5 @@ def test_kernel_log_is_not_readable(attack):
     said = attack("""
 buffer = ctypes.create_string_buffer(4096)
 tell([call("syslog", 3, buffer, 4096), call("syslog", 10, None, 0)])""").said
-    assert said == ["EPERM", "EPERM"]
+    assert said == (["ENOSYS", "ENOSYS"] if attack.in_vm else ["EPERM", "EPERM"])
     assert os.path.exists("/dev/kmsg")

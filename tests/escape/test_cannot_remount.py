@@ -33,7 +33,7 @@ tell(call("mount", None, b"/tmp", None, 32 | 4096, None))""", own_namespaces=Tru
 def test_every_mount_is_nosuid_and_nodev_but_for_the_devices(attack):
     said = attack("""
 tell([line.split()[4:6] for line in open("/proc/self/mountinfo")])""").said
-    assert len(said) > 5
+    assert len(said) >= 5
     for path, flags in said:
         flags = flags.split(",")
         assert "nosuid" in flags, path

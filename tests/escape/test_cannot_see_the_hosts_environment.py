@@ -27,5 +27,7 @@ def test_the_environment_is_made_from_nothing(attack):
 
 def test_no_process_in_sight_has_the_hosts_environment(attack):
     said = attack(EVERYBODYS, host_env={"API_KEY": SECRET}).said
-    assert "1/environ" in said and said["1/environ"] == "EACCES"
+    # In a vm a program sees nothing of its keeper.
+    assert said.get("1/environ") == (None if attack.in_vm else "EACCES")
+    assert [name for name in said if not name.startswith("1/")]
     assert not [name for name, text in said.items() if SECRET in text]

@@ -1,4 +1,6 @@
 """A cell sees its own processes and no others."""
+import pytest
+
 LOOK = r"""
 seen = {}
 for pid in os.listdir("/proc"):
@@ -12,12 +14,13 @@ tell({"seen": seen, "hidden": hidden, "me": os.getpid(), "parent": os.getppid()}
 def test_cannot_see_the_hosts_processes(attack, bystander):
     assert str(bystander.pid) in attack.outside("""tell(os.listdir("/proc"))""")
     said = attack(LOOK % bystander.pid).said
-    assert sorted(said["seen"], key=int) == ["1", str(said["me"])]
+    assert set(said["seen"]) == {str(said["me"])} | (set() if attack.in_vm else {"1"})
     assert said["parent"] == 1
     # What is not listed in /proc can still be entered by its number, if it is there.
     assert said["hidden"] == []
 
 
+@pytest.mark.only_in("container", why="a vm does not show its keeper")
 def test_the_keepers_arguments_tell_nothing_of_the_host(attack):
     said = attack(LOOK % 1).said
     assert str(attack.place) not in said["seen"]["1"]

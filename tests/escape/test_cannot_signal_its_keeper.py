@@ -22,7 +22,7 @@ call("fcntl", r, 8, 1)
 call("fcntl", r, 10, signal.SIGKILL)
 call("fcntl", r, 4, os.O_ASYNC | os.O_NONBLOCK)
 os.write(w, b"x")
-print("state", open("/proc/1/stat").read().split()[2], flush=True)
+print("state", attempt(lambda: open("/proc/1/stat").read().split()[2]), flush=True)
 pid = os.fork()
 if pid == 0:
     os._exit(0)
@@ -35,7 +35,8 @@ sys.exit(7)
 def test_cannot_signal_its_keeper(attack):
     result = attack(ATTACK)
     state, done = result.stdout.splitlines()
-    assert state in ("state S", "state R", "state D")
+    # A vm does not show its keeper; that it passes on the end of the run says enough.
+    assert state in (["state ENOENT"] if attack.in_vm else ["state S", "state R", "state D"])
     assert done == "done"
     assert (result.reason, result.exit_code) == ("exited", 7)
 

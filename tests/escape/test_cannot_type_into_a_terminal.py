@@ -36,5 +36,7 @@ def test_cannot_type_into_a_terminal(attack):
     said = json.loads(text[text.index(b"BEGIN") + 5:text.index(b"END")].replace(b"\r\n", b""))
     assert said.pop("tty") == [False, False, False]
     for name, got in said.items():
-        wanted = {"EPERM"} if name.startswith(("TIOCSTI", "TIOCLINUX")) else {"ENOENT", "ENOTTY"}
+        wanted = {"ENOENT", "ENOTTY"}
+        if name.startswith(("TIOCSTI", "TIOCLINUX")) and not attack.in_vm:
+            wanted = {"EPERM"}
         assert got in wanted, (name, got)

@@ -34,8 +34,14 @@ if platform.machine() == "x86_64":
         for name, code in CALLS.items():
             result = attack(ACROSS % code, language="c")
             assert result.compile["exit_code"] == 0, result
+            if attack.in_vm and name.startswith("x32"):
+                # A VMM has one table of calls, and no such number in it.
+                assert (result.stdout, result.reason) == ("before\nafter: -1\n", "exited"), name
+                continue
             assert result.stdout == "before\n", name
-            assert (result.reason, result.exit_code) == ("signaled", 128 + 31), f"{name}: {result}"
+            # To a guest's processor int 0x80 is nothing that it knows, or nothing that it may.
+            signals = {4, 11} if attack.in_vm else {31}
+            assert result.reason == "signaled" and result.exit_code - 128 in signals, f"{name}: {result}"
 
     def test_outside_they_come_back(attack):
         """So that the test above can fail: the program survives its call, whatever the kernel says."""

@@ -20,7 +20,7 @@ tell({"writable": writable, "seen": seen, "me": os.getpid()})
 
 def test_cannot_write_to_proc(attack):
     said = attack(ATTACK).said
-    assert said["seen"] > 500
+    assert said["seen"] > (60 if attack.in_vm else 500)
     own = (f"/proc/{said['me']}/", "/proc/self/", "/proc/thread-self/")
     others = [path for path in said["writable"] if not path.startswith(own)]
     # Some of the keeper's own are there for everybody to open: whose they are is asked at the write.
@@ -50,6 +50,12 @@ tell({name: put("/proc/self/" + name, text) for name, text in [
     ("uid_map", "0 0 1"), ("gid_map", "0 0 1"), ("setgroups", "allow"),
     ("oom_score_adj", "-1"), ("oom_adj", "-17"), ("loginuid", "0"), ("attr/current", "unconfined"),
     ("attr/exec", "unconfined"), ("fail-nth", "1"), ("make-it-fail", "1")]})""").said
+    if attack.in_vm:
+        # What a VMM makes up is a file of its own for each who opens it.
+        assert said.pop("oom_score_adj") == "written"
+        assert attack("""
+open("/proc/self/oom_score_adj", "w").write("-1")
+tell(open("/proc/self/oom_score_adj").read())""").said == "0\n"
     assert set(said.values()) <= {"EPERM", "EACCES", "ENOENT", "EINVAL"}, said
 
 
@@ -64,4 +70,4 @@ paths = ["sys/kernel/core_pattern", "sys/kernel/modprobe", "sys/kernel/hostname"
          "sys/net/unix/max_dgram_qlen", "sys/kernel/poweroff_cmd", "sys/kernel/panic"]
 tell({path: attempt(os.open, "/proc/" + path, os.O_WRONLY) for path in paths})""").said
     assert set(said.values()) <= {"EPERM", "EACCES", "EROFS", "ENOENT"}, said
-    assert said["sys/kernel/core_pattern"] in ("EROFS", "EACCES")
+    assert said["sys/kernel/core_pattern"] in ({"ENOENT"} if attack.in_vm else {"EROFS", "EACCES"})

@@ -12,7 +12,7 @@ OWN_IDS = range(1879048192, 1879048192 + 65536)
 
 def program(run):
     """What the kernel says of the program that `run` started."""
-    pid = next(pid for pid, name in escape.descendants(run.pid).items() if "python" in name)
+    pid = min(escape.programs(run.pid))
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return {line.split(":")[0]: line.split()[1:] for line in lines}
 
@@ -41,6 +41,7 @@ def test_every_cell_of_roots_is_another_user(attack):
         run.end()
 
 
+@pytest.mark.only_in("container", why="a vm shows no map; it has one all the same, see above")
 def test_knows_one_user_and_no_other(attack):
     said = attack("""
 tell([open("/proc/self/" + name).read().split() for name in ("uid_map", "gid_map")])""").said

@@ -68,6 +68,9 @@ static struct msg_exec *some_exec(void)
 		.stdin_kind = STDIN_STREAM,
 		.list_when_done = 1,
 		.trace = 1,
+		.warm = EXEC_WARM_RUN,
+		.request = (const uint8_t *)"r\0q",
+		.request_len = 3,
 		.argv_count = 2,
 		.env_count = 1,
 		.words = { "/bin/sh", "", NULL, "A=b", NULL },
@@ -106,6 +109,9 @@ static void expect_exec(struct frame_in *f)
 	assert_int_equal(exec.memory_bytes, 7);
 	assert_int_equal(exec.list_when_done, 1);
 	assert_int_equal(exec.trace, 1);
+	assert_int_equal(exec.warm, EXEC_WARM_RUN);
+	assert_int_equal(exec.request_len, 3);
+	assert_memory_equal(exec.request, "r\0q", 3);
 	assert_int_equal(exec.argv_count, 2);
 	assert_string_equal(exec_argv(&exec)[0], "/bin/sh");
 	assert_string_equal(exec_argv(&exec)[1], "");
@@ -198,6 +204,10 @@ static void put_some_exited(struct frame_out *f)
 			      .max_rss_bytes = 3ULL << 33,
 			      .processes = 4,
 			      .disk_full = 1,
+			      .warm = 1,
+			      .nothing_new = 1,
+			      .out = { (const uint8_t *)"o", (const uint8_t *)"er" },
+			      .out_len = { 1, 2 },
 			      .text = "start '/x': No such file",
 		      });
 }
@@ -221,6 +231,11 @@ static void expect_exited(struct frame_in *f)
 	assert_true(m.max_rss_bytes == 3ULL << 33);
 	assert_int_equal(m.processes, 4);
 	assert_int_equal(m.disk_full, 1);
+	assert_int_equal(m.warm, 1);
+	assert_int_equal(m.nothing_new, 1);
+	assert_int_equal(m.out_len[0], 1);
+	assert_int_equal(m.out_len[1], 2);
+	assert_memory_equal(m.out[1], "er", 2);
 	assert_string_equal(m.text, "start '/x': No such file");
 }
 
@@ -426,6 +441,8 @@ static bool takes_words(uint32_t argv_count, uint32_t env_count)
 	frame_put_u8(&out, STDIN_NULL);
 	frame_put_u8(&out, 0);
 	frame_put_u8(&out, 0);
+	frame_put_u8(&out, EXEC_COLD);
+	frame_put_bytes(&out, NULL, 0);
 	frame_put_u32(&out, argv_count);
 	for (uint32_t i = 0; i < argv_count && i < 2000; i++)
 		frame_put_string(&out, "w");

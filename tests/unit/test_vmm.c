@@ -36,8 +36,7 @@ static void a_guest_has_no_more_descriptors_than_lie_below_the_vmms(void **state
 		.open_files = 65536, .argv_count = 1, .words = { "/bin/true", NULL, NULL }
 	};
 	static const char *const wanted[] = { "hotcell-vmm", "--open-files=1000", "0", "/bin/true",
-		"/bin/true",
-		NULL };
+		"/bin/true", NULL };
 
 	(void)state;
 	assert_int_equal(VMM_GUEST_FDS, 1000);

@@ -39,6 +39,10 @@
 #define AT_OUT_SIZE         0x10000
 #define AT_TABLES           0x100000
 #define LOW_END             0x200000 /* a program's addresses begin here */
+/* … and end here. Above it the page table editor sees tables that have no place below; and an
+ * instruction at the very end of the lower half would make SYSRET return to no address at all, which
+ * some processors complain about in ring 0. */
+#define USER_END 0x7fff00000000
 
 #define GATE_PORT   0x10 /* OUT here is a system call */
 #define EDITED_PORT 0x7f /* the page table editor is done */

@@ -5,8 +5,8 @@
  * thread comes in between. A fault in here makes the VMM start over, with the saved registers, as
  * if the stub had sent the call on at once; so nothing is changed before all of the program's
  * memory was touched. */
-#include "layout.h"
-#include "shared.h"
+#include "vmm/stub/layout.h"
+#include "vmm/stub/shared.h"
 
 typedef unsigned long u64;
 
@@ -80,7 +80,7 @@ static u64 now_ns(u64 base)
 /* The program may give any address; what is ours is not for it to have written. */
 static int is_users(u64 address, u64 size)
 {
-	return address >= LOW_END && address < 1UL << 47 && size <= 1UL << 32;
+	return address >= LOW_END && size <= USER_END && address <= USER_END - size;
 }
 
 static u64 clock_base(u64 clock, u64 *ret)

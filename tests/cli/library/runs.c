@@ -34,10 +34,12 @@ int main(int argc, char **argv)
 	struct hotcell *h;
 	struct hotcell_error e;
 	char line[32];
-	enum hotcell_isolation isolation = argc > 1 && strcmp(argv[1], "process") == 0 ?
-						   HOTCELL_ISOLATION_PROCESS :
-						   HOTCELL_ISOLATION_CONTAINER;
+	enum hotcell_isolation isolation = HOTCELL_ISOLATION_CONTAINER;
 
+	if (argc > 1 && strcmp(argv[1], "process") == 0)
+		isolation = HOTCELL_ISOLATION_PROCESS;
+	if (argc > 1 && strcmp(argv[1], "vm") == 0)
+		isolation = HOTCELL_ISOLATION_VM;
 	if (hotcell_open(NULL, &h, &e)) {
 		fprintf(stderr, "%s\n", e.text);
 		return 1;

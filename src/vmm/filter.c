@@ -1,0 +1,247 @@
+#include "vmm/filter.h"
+
+#include "base/own.h"
+#include "vmm/call_socket.h"
+#include "vmm/dirty.h"
+#include "wire/vmm_start.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/audit.h>
+#include <linux/futex.h>
+#include <linux/kvm.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#define ALL  0xffffffffU
+#define TYPE (ALL & ~(uint32_t)(SOCK_CLOEXEC | SOCK_NONBLOCK))
+#define IS(n, x)                                                                                   \
+	{                                                                                          \
+		{                                                                                  \
+			(n), ALL, (uint32_t)(x)                                                    \
+		}                                                                                  \
+	}
+#define HAS_NO(n, x)                                                                               \
+	{                                                                                          \
+		{                                                                                  \
+			(n), (uint32_t)(x), 0                                                      \
+		}                                                                                  \
+	}
+#define SOCKET(family, type)                                                                       \
+	{                                                                                          \
+		{ 0, ALL, (family) },                                                              \
+		{                                                                                  \
+			1, TYPE, (type)                                                            \
+		}                                                                                  \
+	}
+#define FORK        (CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD)
+#define VFORK       (CLONE_VM | CLONE_VFORK | SIGCHLD)
+#define ARCH_SET_FS 0x1002
+
+/* For finding out what is missing here. */
+#ifdef HOTCELL_FILTER_KILLS
+#define OTHERWISE SECCOMP_RET_KILL_PROCESS
+#else
+#define OTHERWISE (SECCOMP_RET_ERRNO | ENOSYS)
+#endif
+
+/* clang-format off */
+const struct filter_rule filter_rules[] = {
+	/* the machine; the first rows are found first */
+	{ SYS_ioctl, IS(1, KVM_RUN), "the guest" },
+	{ SYS_ioctl, IS(1, KVM_GET_SREGS), "where a page fault was" },
+	{ SYS_ioctl, IS(1, KVM_GET_XSAVE), "switching threads, signals" },
+	{ SYS_ioctl, IS(1, KVM_SET_XSAVE), "switching threads, signals" },
+	{ SYS_ioctl, IS(1, KVM_SET_SREGS), "making a machine" },
+	{ SYS_ioctl, IS(1, KVM_CREATE_VM), "making a machine: each process of the guest has one" },
+	{ SYS_ioctl, IS(1, KVM_CREATE_VCPU), "making a machine" },
+	{ SYS_ioctl, IS(1, KVM_CHECK_EXTENSION), "making a machine" },
+	{ SYS_ioctl, IS(1, KVM_GET_VCPU_MMAP_SIZE), "making a machine" },
+	{ SYS_ioctl, IS(1, KVM_GET_SUPPORTED_CPUID), "making a machine" },
+	{ SYS_ioctl, IS(1, KVM_SET_CPUID2), "making a machine" },
+	{ SYS_ioctl, IS(1, KVM_SET_XCRS), "making a machine" },
+	{ SYS_ioctl, IS(1, KVM_SET_MSRS), "making a machine" },
+	{ SYS_ioctl, IS(1, KVM_SET_USER_MEMORY_REGION), "memory for the guest" },
+	{ SYS_ioctl, IS(1, DIRTY_PAGEMAP_SCAN), "which pages a run wrote" },
+	{ SYS_ioctl, IS(1, FIONREAD), "the guest's FIONREAD; other ioctls are answered by us" },
+
+	/* our own memory: nothing that is executed comes from here */
+	{ SYS_mmap, HAS_NO(2, PROT_EXEC), "files behind the guest's memory; malloc" },
+	{ SYS_mprotect, HAS_NO(2, PROT_EXEC), "our own start" },
+	{ SYS_munmap, {}, "malloc, the end of a machine" },
+	{ SYS_mremap, {}, "malloc" },
+	{ SYS_madvise, {}, "memory that the guest gives back" },
+	{ SYS_brk, {}, "malloc" },
+
+	/* files */
+	{ SYS_read, {}, "" }, { SYS_write, {}, "" }, { SYS_readv, {}, "" }, { SYS_writev, {}, "" },
+	{ SYS_pread64, {}, "" }, { SYS_pwrite64, {}, "" }, { SYS_preadv2, {}, "" }, { SYS_pwritev2, {}, "" },
+	{ SYS_close, {}, "" }, { SYS_close_range, {}, "" }, { SYS_lseek, {}, "" },
+	{ SYS_openat, {}, "" }, { SYS_openat2, {}, "" },
+	{ SYS_fstat, {}, "" }, { SYS_newfstatat, {}, "" }, { SYS_statx, {}, "" },
+	{ SYS_statfs, {}, "" }, { SYS_fstatfs, {}, "" },
+	{ SYS_faccessat, {}, "" }, { SYS_faccessat2, {}, "" },
+	{ SYS_readlink, {}, "realpath()" }, { SYS_readlinkat, {}, "" },
+	{ SYS_getdents64, {}, "" }, { SYS_getdents, {}, "" },
+	{ SYS_getcwd, {}, "" }, { SYS_chdir, {}, "" }, { SYS_fchdir, {}, "" }, { SYS_umask, {}, "" },
+	{ SYS_mkdirat, {}, "" }, { SYS_mknodat, {}, "" }, { SYS_unlinkat, {}, "" },
+	{ SYS_renameat2, {}, "" }, { SYS_linkat, {}, "" }, { SYS_symlinkat, {}, "" },
+	{ SYS_fchmod, {}, "" }, { SYS_fchmodat, {}, "" }, { SYS_fchown, {}, "" }, { SYS_fchownat, {}, "" },
+	{ SYS_truncate, {}, "" }, { SYS_ftruncate, {}, "" }, { SYS_fallocate, {}, "" },
+	{ SYS_fsync, {}, "" }, { SYS_fdatasync, {}, "" }, { SYS_fadvise64, {}, "" },
+	{ SYS_utimensat, {}, "" }, { SYS_copy_file_range, {}, "" }, { SYS_flock, {}, "" },
+	{ SYS_setxattr, {}, "" }, { SYS_lsetxattr, {}, "" }, { SYS_fsetxattr, {}, "" },
+	{ SYS_getxattr, {}, "" }, { SYS_lgetxattr, {}, "" }, { SYS_fgetxattr, {}, "" },
+	{ SYS_listxattr, {}, "" }, { SYS_llistxattr, {}, "" }, { SYS_flistxattr, {}, "" },
+	{ SYS_removexattr, {}, "" }, { SYS_lremovexattr, {}, "" }, { SYS_fremovexattr, {}, "" },
+	{ SYS_inotify_init1, {}, "" }, { SYS_inotify_add_watch, {}, "" }, { SYS_inotify_rm_watch, {}, "" },
+
+	/* descriptors */
+	{ SYS_dup2, {}, "the streams of a run" }, { SYS_dup3, {}, "" }, { SYS_pipe2, {}, "" },
+	{ SYS_memfd_create, {}, "the guest's, and made-up files" },
+	{ SYS_eventfd2, {}, "the guest's, and made-up devices" },
+	{ SYS_timerfd_create, {}, "" }, { SYS_timerfd_settime, {}, "" }, { SYS_timerfd_gettime, {}, "" },
+	{ SYS_fcntl, IS(1, F_DUPFD), "" }, { SYS_fcntl, IS(1, F_DUPFD_CLOEXEC), "" },
+	{ SYS_fcntl, IS(1, F_GETFD), "" }, { SYS_fcntl, IS(1, F_SETFD), "" },
+	{ SYS_fcntl, IS(1, F_GETFL), "" }, { SYS_fcntl, IS(1, F_SETFL), "" },
+	{ SYS_fcntl, IS(1, F_GETLK), "" }, { SYS_fcntl, IS(1, F_SETLK), "never one that waits" },
+	{ SYS_fcntl, IS(1, F_OFD_GETLK), "" }, { SYS_fcntl, IS(1, F_OFD_SETLK), "" },
+	{ SYS_fcntl, IS(1, F_GETPIPE_SZ), "" }, { SYS_fcntl, IS(1, F_SETPIPE_SZ), "" },
+	{ SYS_fcntl, IS(1, F_ADD_SEALS), "" }, { SYS_fcntl, IS(1, F_GET_SEALS), "" },
+
+	/* waiting */
+	{ SYS_poll, {}, "" }, { SYS_ppoll, {}, "" }, { SYS_restart_syscall, {}, "the kernel's own" },
+	{ SYS_epoll_create1, {}, "" }, { SYS_epoll_ctl, {}, "" }, { SYS_epoll_wait, {}, "" },
+	{ SYS_futex, IS(1, FUTEX_WAIT), "memory that processes of the guest share" },
+	{ SYS_futex, IS(1, FUTEX_WAKE), "likewise" },
+
+	/* sockets; their options are in call_socket.c */
+	{ SYS_socket, SOCKET(AF_UNIX, SOCK_STREAM), "" }, { SYS_socket, SOCKET(AF_UNIX, SOCK_DGRAM), "" },
+	{ SYS_socket, SOCKET(AF_UNIX, SOCK_SEQPACKET), "" },
+	{ SYS_socket, SOCKET(AF_INET, SOCK_STREAM), "" }, { SYS_socket, SOCKET(AF_INET, SOCK_DGRAM), "" },
+	{ SYS_socket, SOCKET(AF_INET6, SOCK_STREAM), "" }, { SYS_socket, SOCKET(AF_INET6, SOCK_DGRAM), "" },
+	{ SYS_socketpair, IS(0, AF_UNIX), "" }, { SYS_bind, {}, "" }, { SYS_listen, {}, "" },
+	{ SYS_accept4, {}, "" }, { SYS_connect, {}, "" }, { SYS_shutdown, {}, "" },
+	{ SYS_getsockname, {}, "" }, { SYS_getpeername, {}, "" },
+	{ SYS_sendmsg, {}, "" }, { SYS_recvmsg, {}, "" }, { SYS_sendto, {}, "answers to the keeper" },
+
+	/* processes of the guest */
+	{ SYS_clone, IS(0, FORK), "fork: no namespaces, no threads" },
+	{ SYS_clone, IS(0, VFORK), "vfork" },
+	{ SYS_execveat, { { 0, ALL, VMM_SELF_FD }, { 4, ALL, AT_EMPTY_PATH } },
+		"ourselves again. The path cannot be looked at: what is executed keeps this filter" },
+	{ SYS_wait4, {}, "" }, { SYS_waitid, {}, "" }, { SYS_exit_group, {}, "" }, { SYS_exit, {}, "" },
+	{ SYS_kill, {}, "among those of the cell" }, { SYS_tgkill, {}, "raise()" },
+	{ SYS_getpid, {}, "" }, { SYS_getppid, {}, "" }, { SYS_gettid, {}, "" },
+	{ SYS_getpgrp, {}, "" }, { SYS_getpgid, {}, "" }, { SYS_setpgid, {}, "" },
+	{ SYS_getsid, {}, "" }, { SYS_setsid, {}, "" }, { SYS_getuid, {}, "" }, { SYS_getgid, {}, "" },
+	{ SYS_prctl, IS(0, PR_SET_CHILD_SUBREAPER), "" },
+
+	/* signals and time */
+	{ SYS_rt_sigaction, {}, "" }, { SYS_rt_sigprocmask, {}, "" }, { SYS_rt_sigreturn, {}, "" },
+	{ SYS_alarm, {}, "" }, { SYS_getitimer, {}, "" }, { SYS_setitimer, {}, "" },
+	{ SYS_timer_create, {}, "" }, { SYS_timer_settime, {}, "" }, { SYS_timer_gettime, {}, "" },
+	{ SYS_timer_getoverrun, {}, "" }, { SYS_timer_delete, {}, "" },
+	{ SYS_clock_gettime, {}, "where there is no vDSO" }, { SYS_gettimeofday, {}, "likewise" },
+	{ SYS_time, {}, "likewise" }, { SYS_clock_getres, {}, "likewise" },
+
+	/* what a guest may know */
+	{ SYS_uname, {}, "" }, { SYS_sysinfo, {}, "" }, { SYS_getrusage, {}, "" }, { SYS_times, {}, "" },
+	{ SYS_getrandom, {}, "" }, { SYS_prlimit64, IS(0, 0), "its own limits" },
+
+	/* the start of a program: of ourselves, executed again */
+	{ SYS_arch_prctl, IS(0, ARCH_SET_FS), "the C library" },
+	{ SYS_set_tid_address, {}, "the C library" }, { SYS_set_robust_list, {}, "the C library" },
+	{ SYS_rseq, {}, "the C library" },
+};
+/* clang-format on */
+
+const size_t filter_rules_count = COUNT(filter_rules);
+
+struct program {
+	struct sock_filter *at;
+	size_t len;
+	size_t max;
+};
+
+static void add(struct program *p, struct sock_filter instruction)
+{
+	if (p->len < p->max)
+		p->at[p->len] = instruction;
+	p->len++;
+}
+
+#define STATEMENT(code, k)     ((struct sock_filter)BPF_STMT(code, k))
+#define JUMP(code, k, yes, no) ((struct sock_filter)BPF_JUMP(code, k, yes, no))
+
+static void add_rule(struct program *p, const struct filter_rule *r)
+{
+	/* Three instructions for a check, one to pass: all behind the jump are skipped together. */
+	uint8_t left = 1;
+
+	for (int i = 0; i < FILTER_CHECKS_MAX; i++)
+		left = (uint8_t)(left + (r->checks[i].mask ? 3 : 0));
+	add(p, STATEMENT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
+	add(p, JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)r->number, 0, left));
+	for (int i = 0; i < FILTER_CHECKS_MAX; i++) {
+		const struct filter_check *c = &r->checks[i];
+
+		if (!c->mask)
+			continue;
+		left = (uint8_t)(left - 3);
+		add(p, STATEMENT(BPF_LD | BPF_W | BPF_ABS,
+			       (uint32_t)offsetof(struct seccomp_data, args) + 8U * c->argument));
+		add(p, STATEMENT(BPF_ALU | BPF_AND | BPF_K, c->mask));
+		add(p, JUMP(BPF_JMP | BPF_JEQ | BPF_K, c->value, 0, left));
+	}
+	add(p, STATEMENT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+}
+
+static void add_option(struct program *p, const struct socket_option *option, int number)
+{
+	const struct filter_rule rule = {
+		.number = number,
+		.checks = { { 1, ALL, (uint32_t)option->level },
+			{ 2, ALL, (uint32_t)option->name } },
+	};
+
+	add_rule(p, &rule);
+}
+
+size_t filter_compile(struct sock_filter *ret, size_t max)
+{
+	struct program p = { .at = ret, .max = max };
+
+	add(&p, STATEMENT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)));
+	add(&p, JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0));
+	add(&p, STATEMENT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
+	for (size_t i = 0; i < filter_rules_count; i++)
+		add_rule(&p, &filter_rules[i]);
+	for (unsigned i = 0; i < socket_options_count; i++) {
+		add_option(&p, &socket_options[i], SYS_getsockopt);
+		if (socket_options[i].may_set)
+			add_option(&p, &socket_options[i], SYS_setsockopt);
+	}
+	add(&p, STATEMENT(BPF_RET | BPF_K, OTHERWISE));
+	return p.len <= max ? p.len : 0;
+}
+
+int filter_install(struct err *e)
+{
+	static struct sock_filter instructions[FILTER_SIZE_MAX];
+	size_t len = filter_compile(instructions, COUNT(instructions));
+	struct sock_fprog program = { .len = (unsigned short)len, .filter = instructions };
+
+	if (len == 0)
+		return err_set(e, ERR_SYSTEM, "the filter of system calls is too long");
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+		prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0))
+		return err_sys(e, "filter system calls");
+	return 0;
+}

@@ -1,0 +1,70 @@
+"""A program that starts in a warm interpreter ends, fails and prints as one that started cold."""
+import re
+
+import pytest
+
+pytestmark = pytest.mark.needs_root("an ordinary user may not be in the group kvm")
+
+PROGRAMS = {
+    "exits with a number": "raise SystemExit(300)",
+    "exits with words": "import sys; sys.exit('bye')",
+    "ends at once": "import os; print('a', flush=True); os._exit(9)",
+    "is interrupted": "raise KeyboardInterrupt",
+    "interrupts itself": "import os; os.kill(os.getpid(), 2)",
+    "aborts": "import os; os.abort()",
+    "becomes another": "import os; print('a', flush=True); os.execvp('echo', ['echo', 'b'])",
+    "fails": "def f():\n    return 1 / 0\nprint('before')\nf()",
+    "fails for a reason": "try:\n    1 / 0\nexcept Exception as e:\n    raise ValueError('x') from e",
+    "has no syntax": "print(1)\nif x\n",
+    "is no UTF-8": b"print('a')\n# \xff\n",
+    "is Latin-1": b"# coding: latin-1\nprint('\xe9')",
+    "begins with a mark": b"\xef\xbb\xbfprint('bom')",
+    "prints no UTF-8": "import sys; sys.stdout.buffer.write(b'\\xff\\n')",
+    "has a hook": "import sys\nsys.excepthook = lambda *a: print('hook', a[0])\n1 / 0",
+    "has a hook that fails": "import sys\nsys.excepthook = lambda *a: 1 / 0\n{}['x']",
+    "says good-bye": "import atexit; atexit.register(print, 'bye'); print('hi')",
+    "leaves objects": "class A:\n    def __del__(self): print('del')\na = A(); b = [A()]; b.append(b)\ndel b",
+    "leaves a generator": "def g():\n    try: yield 1\n    finally: print('end')\nx = g(); next(x)",
+    "leaves a thread": "import threading, time\n"
+                       "threading.Thread(target=lambda: (time.sleep(0.1), print('late'))).start()",
+    "leaves a daemon": "import threading, time\n"
+                       "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()",
+    "forks": "import os, sys\nif os.fork() == 0:\n    print('child')\n    sys.exit(4)\nprint(os.wait()[1])",
+    "knows its family": "import os\nme = os.getpid()\nif os.fork() == 0:\n    print(os.getppid() == me)\n"
+                        "    os._exit(0)\nos.wait()\nprint(os.getpgid(me) == os.getsid(me) == me)",
+    "looks at itself": "import sys; print(sys.argv, sys.orig_argv, __name__, __file__, sorted(globals()))",
+    "looks at names": "import builtins; print(hasattr(builtins, '_'))",
+    "has a pool": "import multiprocessing as m\ndef f(x): return x * x\n"
+                  "if __name__ == '__main__': print(m.Pool(2).map(f, [1, 2]))",
+    "spawns": "import multiprocessing as m\ndef f(q): q.put(5)\nif __name__ == '__main__':\n"
+              "    c = m.get_context('spawn'); q = c.Queue(); p = c.Process(target=f, args=(q,))\n"
+              "    p.start(); print(q.get()); p.join()",
+}
+
+
+def outcome(hotcell, isolation, *args):
+    object = hotcell.json("-l", "python", "--isolation", isolation, *args)
+    stderr = re.sub("0x[0-9a-f]+", "0x", object["stderr"])
+    return object["stdout"], stderr, object["exit_code"], object["reason"], object["files"]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_warm_program_does_as_a_cold_one(hotcell, tmp_path, name):
+    code = PROGRAMS[name]
+    path = tmp_path / "main.py"
+    path.write_bytes(code if isinstance(code, bytes) else code.encode())
+    assert outcome(hotcell, "vm", path) == outcome(hotcell, "container", path)
+
+
+@pytest.mark.parametrize("code", ["6 * 7", "x = 1", "1 / 0", "'a'; None", "from __future__ import annotations\n5"])
+def test_a_last_line_is_shown_alike(hotcell, code):
+    args = ("--last-line", "-c", code)
+    assert outcome(hotcell, "vm", *args) == outcome(hotcell, "container", *args)
+
+
+@pytest.mark.parametrize("setting", ["TZ=Asia/Tokyo", "PYTHONHASHSEED=1", "PYTHONPATH=/tmp", "X=1", "PATH=/bin",
+                                     "HOME=/workspace", "PYTHONOPTIMIZE=1", "LANG=C", "PYTHONIOENCODING=latin-1"])
+def test_settings_are_heeded(hotcell, setting):
+    args = ("--env", setting, "-c", "import os, sys, time; print(sorted(os.environ.items()), hash('a') if"
+            " 'PYTHONHASHSEED' in os.environ else 0, time.tzname, sys.path, sys.flags, sys.stdout.encoding)")
+    assert outcome(hotcell, "vm", *args) == outcome(hotcell, "container", *args)
