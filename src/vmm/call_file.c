@@ -84,18 +84,20 @@ int64_t file_wait_a_little(struct guest *g)
 	return CALL_WAITS;
 }
 
-static bool may_keep_output(int fd)
+static bool may_keep_output(const struct guest *g, int fd)
 {
 	struct stat st;
 	int flags = fcntl(fd, F_GETFL);
 
-	return flags >= 0 && (flags & O_ACCMODE) != O_RDONLY && !(flags & O_NONBLOCK) &&
-	       fds_kind(fd) == FD_PLAIN && fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode);
+	return g->keeps_output && !g->in_vfork && flags >= 0 && (flags & O_ACCMODE) != O_RDONLY &&
+	       !(flags & O_NONBLOCK) && fds_kind(fd) == FD_PLAIN && fstat(fd, &st) == 0 &&
+	       S_ISFIFO(st.st_mode);
 }
 
 void file_update_output(struct guest *g)
 {
-	guest_shared(g)->out_fds = (may_keep_output(1) ? 2UL : 0) | (may_keep_output(2) ? 4UL : 0);
+	guest_shared(g)->out_fds =
+		(may_keep_output(g, 1) ? 2UL : 0) | (may_keep_output(g, 2) ? 4UL : 0);
 }
 
 /* ---- one try ---- */

@@ -435,16 +435,27 @@ CALL(sched_setscheduler)
 	return policy < 0 ? -EINVAL : call_sched_setparam(g, (uint64_t[6]){ a[0], a[2] });
 }
 
+static bool is_realtime(uint64_t policy)
+{
+	return (int)policy == SCHED_FIFO || (int)policy == SCHED_RR;
+}
+
+static bool is_policy(uint64_t policy)
+{
+	return is_realtime(policy) || (int)policy == SCHED_OTHER || (int)policy == SCHED_BATCH ||
+	       (int)policy == SCHED_IDLE;
+}
+
 CALL(sched_get_priority_max)
 {
 	(void)g;
-	return host_result(sched_get_priority_max((int)a[0]));
+	return is_policy(a[0]) ? (is_realtime(a[0]) ? 99 : 0) : -EINVAL;
 }
 
 CALL(sched_get_priority_min)
 {
 	(void)g;
-	return host_result(sched_get_priority_min((int)a[0]));
+	return is_policy(a[0]) ? is_realtime(a[0]) : -EINVAL;
 }
 
 CALL(sched_rr_get_interval)
@@ -472,16 +483,27 @@ CALL(sched_getparam)
 	return (int)a[0] < 0 ? -EINVAL : mem_write(&g->mem, a[1], &zero, sizeof(zero));
 }
 
+/* Nothing competes with a program inside its machine: what it says is remembered, no more. */
+static bool is_own(const struct guest *g, const uint64_t a[6])
+{
+	return a[0] == PRIO_PROCESS && ((int)a[1] == 0 || (int)a[1] == g->pid);
+}
+
 CALL(getpriority)
 {
-	(void)g;
-	return host_result(syscall(SYS_getpriority, (int)a[0], (id_t)a[1]));
+	return 20 - (is_own(g, a) ? g->nice : 0);
 }
 
 CALL(setpriority)
 {
-	warm_spoil(g); /* it cannot be raised again */
-	return HOST(setpriority((__priority_which_t)a[0], (id_t)a[1], (int)a[2]));
+	int nice = (int)a[2] < -20 ? -20 : (int)a[2] > 19 ? 19 : (int)a[2];
+
+	if (!is_own(g, a))
+		return 0;
+	if (nice < g->nice)
+		return -EACCES;
+	g->nice = nice;
+	return 0;
 }
 
 CALL(getcpu)

@@ -95,7 +95,11 @@ struct guest {
 	uint64_t open_files_most;
 	uint64_t address_space; /* RLIMIT_AS */
 	uint64_t address_space_most;
+	int nice;
 	bool traces;
+	/* Its output goes to the keeper, who reads it to the end; so it may be kept back for a while.
+	 * A child may write into a pipe that nobody reads, and must hear of it at once. */
+	bool keeps_output;
 	bool discards_output;
 
 	/* A vfork is going on: we are the child and use the parent's memory and machine. */

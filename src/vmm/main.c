@@ -123,6 +123,7 @@ static void set_up(struct guest *g, const struct options *o)
 	g->open_files_most = o->open_files;
 	g->address_space = g->address_space_most = o->address_space;
 	g->traces = o->traces;
+	g->keeps_output = !o->is_known_host; /* only another VMM tells it */
 	g->current = thread_new(g);
 	guest_thread(g)->tid = g->pid;
 	guest_thread(g)->blocked = o->blocked;

@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/own.h"
+#include "vmm/call_file.h"
 #include "vmm/call_misc.h"
 #include "vmm/call_path.h"
 #include "vmm/elf.h"
@@ -48,6 +49,8 @@ static void begin_child(struct guest *g, const struct kvm_xsave *xsave)
 		_exit(125);
 	}
 	warm_leave(g);
+	g->keeps_output = false;
+	file_update_output(g);
 	misc_forget_timers();
 	g->in_vfork = false; /* its parent may be, but this memory is its own */
 	g->pid = getpid();
@@ -116,6 +119,7 @@ static int be_vforked(void *context)
 		t->registers.fs_base = v->a[4];
 	t->clear_tid = 0;
 	t->tries_again = false;
+	t->pending = g->pending = 0; /* they are the parent's */
 	thread_publish(g);
 	guest_run(g);
 }
@@ -132,6 +136,7 @@ static int64_t do_vfork(struct guest *g, const uint64_t a[6])
 	struct vfork v = { .g = g, .a = a };
 	struct thread *t = guest_thread(g);
 	uint64_t out_fds = guest_shared(g)->out_fds;
+	uint64_t pending = g->pending;
 	int old_pid = g->pid;
 	pid_t pid;
 
@@ -163,6 +168,7 @@ static int64_t do_vfork(struct guest *g, const uint64_t a[6])
 	memcpy(g->actions, actions, sizeof(actions));
 	fds_restore(kept);
 	g->in_vfork = false;
+	g->pending = pending;
 	g->pid = old_pid;
 	g->cpu.in_stub = false;
 	g->cpu.stands = STANDS_IN_KERNEL; /* wherever the child left it: all registers are set */

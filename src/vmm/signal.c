@@ -119,16 +119,20 @@ static uint64_t ignored_ones(const struct guest *g)
 
 void signal_distribute(struct guest *g)
 {
+	uint64_t ignored;
+
 	g->pending |= __atomic_exchange_n(&noted, 0, __ATOMIC_SEQ_CST);
 	if (!g->pending)
 		return;
+	ignored = ignored_ones(g);
 	for (int i = 0; i < THREADS_MAX && g->pending; i++) {
 		struct thread *t = &g->threads[(g->current + i) % THREADS_MAX];
 		uint64_t taken = g->pending & ~t->blocked;
 
 		if (!t->used || (g->in_vfork && i))
 			continue;
-		t->pending |= taken;
+		/* One that is ignored when it comes is gone, even if it is not ignored later. */
+		t->pending |= taken & ~ignored;
 		g->pending &= ~taken;
 	}
 }
@@ -148,6 +152,8 @@ void signal_raise(struct guest *g, struct thread *thread, int number, const sigi
 
 	made.si_pid = g->pid;
 	made.si_uid = 1000;
+	if (thread && is_ignored(g, number) && !(thread->blocked & BIT(number)))
+		return;
 	g->infos[number] = info ? *info : made;
 	if (thread)
 		thread->pending |= BIT(number);

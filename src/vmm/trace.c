@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/own.h"
 #include "vmm/calls.h"
+#include "vmm/fds.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -74,5 +75,6 @@ void trace_call(struct guest *g, const struct call *call, int64_t result)
 	else
 		used += (size_t)snprintf(
 			line + used, sizeof(line) - used, ") = %lld\n", (long long)result);
-	(void)!write(2, line, used);
+	if (fds_kind(2) == FD_PLAIN)
+		(void)!write(2, line, used);
 }
