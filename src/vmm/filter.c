@@ -144,7 +144,7 @@ const struct filter_rule filter_rules[] = {
 	{ SYS_prctl, IS(0, PR_SET_CHILD_SUBREAPER), "" },
 
 	/* signals and time */
-	{ SYS_rt_sigaction, {}, "" }, { SYS_rt_sigprocmask, {}, "" }, { SYS_rt_sigreturn, {}, "" },
+	{ SYS_rt_sigaction, {}, "" }, { SYS_sigaltstack, {}, "of our own handlers" }, { SYS_rt_sigprocmask, {}, "" }, { SYS_rt_sigreturn, {}, "" },
 	{ SYS_alarm, {}, "" }, { SYS_getitimer, {}, "" }, { SYS_setitimer, {}, "" },
 	{ SYS_timer_create, {}, "" }, { SYS_timer_settime, {}, "" }, { SYS_timer_gettime, {}, "" },
 	{ SYS_timer_getoverrun, {}, "" }, { SYS_timer_delete, {}, "" },

@@ -1,5 +1,7 @@
 #include "vmm/pids.h"
 
+#include <limits.h>
+
 /* No kernel has so many. */
 enum { NOBODY = 0x3fffffff };
 
@@ -25,6 +27,9 @@ int pids_shown(int host)
 
 int pids_host(int shown)
 {
+	/* A group. The smallest number of all has no counterpart, and is nobody's. */
+	if (shown == INT_MIN)
+		return shown;
 	if (shown < -1)
 		return -pids_host(-shown);
 	if (!host_number || host_number == shown_number)

@@ -29,7 +29,7 @@
 #define IGNORED_BY_DEFAULT (BIT(SIGCHLD) | BIT(SIGURG) | BIT(SIGWINCH) | BIT(SIGCONT))
 #define STOPS_BY_DEFAULT   (BIT(SIGSTOP) | BIT(SIGTSTP) | BIT(SIGTTIN) | BIT(SIGTTOU))
 
-enum { HANDLER_DEFAULT = 0, HANDLER_IGNORE = 1, RED_ZONE = 128 };
+enum { HANDLER_DEFAULT = 0, HANDLER_IGNORE = 1, RED_ZONE = 128, HANDLER_STACK = 65536 };
 
 #define SA_RESTORER 0x04000000
 /* ---- from outside ---- */
@@ -78,9 +78,14 @@ static void on_signal(int number, siginfo_t *info, void *context)
 
 void signal_open(struct guest *g)
 {
-	struct sigaction action = { .sa_sigaction = on_signal, .sa_flags = SA_SIGINFO };
+	/* On a stack of its own, so that a fault is told even at the end of ours. */
+	static char stack[HANDLER_STACK];
+	const stack_t own_stack = { .ss_sp = stack, .ss_size = sizeof(stack) };
+	struct sigaction action = { .sa_sigaction = on_signal,
+		.sa_flags = SA_SIGINFO | SA_ONSTACK };
 
 	the_guest = g;
+	sigaltstack(&own_stack, NULL);
 	sigfillset(&action.sa_mask);
 	for (int n = 1; n <= SIGNALS_MAX; n++)
 		sigaction(n, &action, NULL);
@@ -423,8 +428,8 @@ int64_t call_rt_sigaction(struct guest *g, const uint64_t a[6])
 			signal(SIGCHLD, SIG_IGN); /* the host reaps them then */
 		else if (number == SIGCHLD)
 			sigaction(SIGCHLD,
-				&(struct sigaction){
-					.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO },
+				&(struct sigaction){ .sa_sigaction = on_signal,
+					.sa_flags = SA_SIGINFO | SA_ONSTACK },
 				NULL);
 		for (int i = 0; i < THREADS_MAX && is_ignored(g, (int)number); i++)
 			g->threads[i].pending &= ~BIT(number);

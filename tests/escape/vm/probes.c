@@ -740,9 +740,14 @@ static void without_restorer(uint64_t unused)
 	raise(SIGUSR1);
 }
 
+static void leave(int number)
+{
+	_exit(number);
+}
+
 static void on_wild_stack(uint64_t stack)
 {
-	struct sigaction action = { .sa_handler = on_fault };
+	struct sigaction action = { .sa_handler = leave };
 
 	sigaction(SIGALRM, &action, NULL);
 	setitimer(ITIMER_REAL, &(struct itimerval){ .it_value.tv_usec = 1000 }, NULL);
@@ -751,7 +756,7 @@ static void on_wild_stack(uint64_t stack)
 
 static void wild_alt_stack(uint64_t base)
 {
-	struct sigaction action = { .sa_handler = on_fault, .sa_flags = SA_ONSTACK };
+	struct sigaction action = { .sa_handler = leave, .sa_flags = SA_ONSTACK };
 	stack_t stack = { .ss_sp = (void *)base, .ss_size = 1UL << 62 };
 
 	sigaction(SIGUSR1, &action, NULL);
@@ -764,10 +769,14 @@ static void signal_stacks(void)
 	static const uint64_t stacks[] = { 0, 100, 0x1000, 0x12000, 0x1f800, 0x20000,
 		0x7fff80001000, 0x800000000000, UINT64_MAX };
 
+	int status;
+
 	MUST(ended_by_fault(in_child(without_restorer, 0)));
 	for (size_t i = 0; i < COUNT(stacks); i++) {
 		MUST(ended_by_fault(in_child(on_wild_stack, stacks[i])));
-		MUST(ended_by_fault(in_child(wild_alt_stack, stacks[i])));
+		/* One that begins below ours has ours in it: then it is used as it is. */
+		status = in_child(wild_alt_stack, stacks[i]);
+		MUST(ended_by_fault(status) || WEXITSTATUS(status) == SIGUSR1);
 	}
 }
 
@@ -1876,6 +1885,13 @@ static void all_calls(void)
 		SYS_fallocate };
 
 	sigaction(SIGALRM, &(struct sigaction){ .sa_handler = on_alarm }, NULL);
+	/* What is open is changed for real: it must be nothing of the machine's. */
+	MUST(S3(SYS_close_range, 3, 999, 0) == 0);
+	for (int fd = 0; fd < 3; fd++) {
+		struct stat st;
+
+		MUST(fstat(fd, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode)));
+	}
 	setitimer(ITIMER_REAL, &every, NULL);
 	for (int round = 0; round < 100; round++)
 		for (uint64_t n = 0; n < 470; n++) {
