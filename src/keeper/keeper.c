@@ -381,6 +381,9 @@ static void on_frame(struct keeper *k, uint8_t type, struct frame_in *in, int fd
 	auto_close int given = fd;
 	struct msg_get get;
 
+	/* A snapshot comes with its command, and nothing else with anything. */
+	if (given >= 0 && type != CELL_EXEC)
+		type = 0;
 	switch (type) {
 	case CELL_PUT:
 		on_put(k, in);

@@ -1,12 +1,14 @@
 """A guest cannot make hotcell-vmm crash, hang or speak, whatever it does: vm/probes.c.
 
-The VMM is started as a keeper starts it, but with no cell around it: what breaks is seen here."""
+The VMM is started as a keeper starts it, but with no cell around it: what breaks is seen here. It is never
+root, and its files are its own: what the probes do to descriptors and paths, they do for real."""
 import os
 import re
 import resource
 import shutil
 import signal
 import subprocess
+import tempfile
 from pathlib import Path
 
 import escape
@@ -16,6 +18,7 @@ PROBES = Path(__file__).with_name("vm") / "probes.c"
 VMM = Path(escape.HOTCELL).with_name("hotcell-vmm")
 KVM_FD, SELF_FD, FDS_MAX = 1000, 1001, 1069  # wire/vmm_start.h
 TIMEOUT_S = 60
+NOBODY = 65534
 # Programs that are none are refused in so many words.
 MAY_SAY = ("hotcell-vmm: cannot start ",)
 
@@ -25,12 +28,22 @@ def names():
     return re.findall(r"PROBE\((\w+)\)", rows)
 
 
+@pytest.fixture
+def place():
+    """A directory that anyone may write to, and see from outside."""
+    with tempfile.TemporaryDirectory(prefix="probes-") as path:
+        os.chmod(path, 0o777)
+        yield Path(path)
+
+
 @pytest.fixture(scope="module")
-def probes(tmp_path_factory):
-    program = tmp_path_factory.mktemp("probes") / "probes"
-    subprocess.run([shutil.which("gcc"), "-std=gnu11", "-O1", "-static", "-w", "-o", program, PROBES],
-                   check=True)
-    return program
+def probes():
+    with tempfile.TemporaryDirectory(prefix="probes-") as path:
+        os.chmod(path, 0o755)
+        program = Path(path) / "probes"
+        subprocess.run([shutil.which("gcc"), "-std=gnu11", "-O1", "-static", "-w", "-o", program, PROBES],
+                       check=True)
+        yield program
 
 
 def start_as_a_keeper_does():
@@ -39,14 +52,18 @@ def start_as_a_keeper_does():
         opened = os.open(path, flags)
         os.dup2(opened, fd)
         os.close(opened)
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setresgid(NOBODY, NOBODY, NOBODY)
+        os.setresuid(NOBODY, NOBODY, NOBODY)
 
 
 @pytest.mark.parametrize("name", names())
-def test_cannot_break_the_vmm(probes, name, tmp_path):
+def test_cannot_break_the_vmm(probes, name, place):
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         pytest.skip("needs /dev/kvm")
-    words = ["hotcell-vmm", "1", "PATH=/usr/bin:/bin", str(probes), "probes", name, str(tmp_path)]
-    process = subprocess.Popen(words, executable=VMM, env={}, stdin=subprocess.DEVNULL, close_fds=False,
+    words = ["hotcell-vmm", "1", "PATH=/usr/bin:/bin", str(probes), "probes", name, str(place)]
+    process = subprocess.Popen(words, executable=VMM, env={}, stdin=subprocess.PIPE, close_fds=False,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
                                preexec_fn=start_as_a_keeper_does)
     try:
