@@ -57,6 +57,11 @@ lint: build ## layers, clang-tidy, cppcheck, formatting, shell scripts
 	$(call install_missing,$(PACKAGES_LINT))
 	@tools/lint $(BUILD)
 
+.PHONY: compat
+compat: build ## CPython's own tests in vm cells; writes docs/COMPAT.md
+	$(call install_missing,$(PACKAGES_COMPAT))
+	@tools/compat --hotcell $(BUILD)/hotcell
+
 .PHONY: bench fuzz
 bench: test-deps build ## speed, as ratios against peers in the same run
 	$(call install_missing,$(PACKAGES_BENCH))

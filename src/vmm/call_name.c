@@ -1,4 +1,5 @@
-/* Made-up files are not looked up here, with one exception: the host has none of them, and says so. */
+/* Made-up files are not the program's to change; whatever the host has under such a name is not
+ * either. */
 #include "vmm/call_name.h"
 
 #include "base/own.h"
@@ -12,12 +13,22 @@
 
 #define HERE ((uint64_t)AT_FDCWD)
 
+static int name_get(struct guest *g, uint64_t directory, uint64_t address, struct place *ret)
+{
+	int result = path_get(g, directory, address, ret);
+
+	if (result || !ret->is_made)
+		return result;
+	/* By the name of a descriptor the library tries what it has no call for; so it goes on. */
+	return ret->made.number >= 0 ? -ENOENT : -EPERM;
+}
+
 /* Two places, for calls that have a from and a to. */
 static int get_two(struct guest *g, const uint64_t a[6], struct place two[2])
 {
 	int result = path_get(g, a[0], a[1], &two[0]);
 
-	return result ? result : path_get(g, a[2], a[3], &two[1]);
+	return result ? result : name_get(g, a[2], a[3], &two[1]);
 }
 
 /* ---- names ---- */
@@ -25,7 +36,7 @@ static int get_two(struct guest *g, const uint64_t a[6], struct place two[2])
 int64_t call_mkdirat(struct guest *g, const uint64_t a[6])
 {
 	struct place place;
-	int result = path_get(g, a[0], a[1], &place);
+	int result = name_get(g, a[0], a[1], &place);
 
 	return result ? result : host_result(mkdirat(place.directory, place.path, (mode_t)a[2]));
 }
@@ -40,7 +51,7 @@ int64_t call_mknodat(struct guest *g, const uint64_t a[6])
 {
 	mode_t mode = (mode_t)a[2];
 	struct place place;
-	int result = path_get(g, a[0], a[1], &place);
+	int result = name_get(g, a[0], a[1], &place);
 
 	if (result)
 		return result;
@@ -57,7 +68,7 @@ int64_t call_mknod(struct guest *g, const uint64_t a[6])
 int64_t call_unlinkat(struct guest *g, const uint64_t a[6])
 {
 	struct place place;
-	int result = path_get(g, a[0], a[1], &place);
+	int result = name_get(g, a[0], a[1], &place);
 
 	return result ? result : host_result(unlinkat(place.directory, place.path, (int)a[2]));
 }
@@ -77,6 +88,8 @@ int64_t call_renameat2(struct guest *g, const uint64_t a[6])
 	struct place two[2];
 	int result = get_two(g, a, two);
 
+	if (result == 0 && two[0].is_made)
+		result = -EPERM;
 	if (result)
 		return result;
 	return host_result(syscall(SYS_renameat2, two[0].directory, two[0].path, two[1].directory,
@@ -106,6 +119,8 @@ int64_t call_linkat(struct guest *g, const uint64_t a[6])
 		two[0].directory = two[0].made.number;
 		two[0].path[0] = '\0';
 		flags = AT_EMPTY_PATH;
+	} else if (two[0].is_made) {
+		return -EPERM;
 	}
 	return host_result(
 		linkat(two[0].directory, two[0].path, two[1].directory, two[1].path, flags));
@@ -123,7 +138,7 @@ int64_t call_symlinkat(struct guest *g, const uint64_t a[6])
 	int result = mem_string(&g->mem, target, a[0], sizeof(target));
 
 	if (result >= 0)
-		result = path_get(g, a[1], a[2], &place);
+		result = name_get(g, a[1], a[2], &place);
 	return result ? result : host_result(symlinkat(target, place.directory, place.path));
 }
 
@@ -145,7 +160,7 @@ int64_t call_fchmod(struct guest *g, const uint64_t a[6])
 int64_t call_fchmodat(struct guest *g, const uint64_t a[6])
 {
 	struct place place;
-	int result = path_get(g, a[0], a[1], &place);
+	int result = name_get(g, a[0], a[1], &place);
 
 	/* The system call has no flags; the library's function would look for /proc. */
 	return result ? result :
@@ -169,7 +184,7 @@ int64_t call_fchown(struct guest *g, const uint64_t a[6])
 int64_t call_fchownat(struct guest *g, const uint64_t a[6])
 {
 	struct place place;
-	int result = path_get(g, a[0], a[1], &place);
+	int result = name_get(g, a[0], a[1], &place);
 
 	return result ? result :
 			host_result(fchownat(
@@ -189,7 +204,7 @@ int64_t call_lchown(struct guest *g, const uint64_t a[6])
 int64_t call_truncate(struct guest *g, const uint64_t a[6])
 {
 	struct place place;
-	int result = path_get(g, HERE, a[0], &place);
+	int result = name_get(g, HERE, a[0], &place);
 
 	return result ? result : host_result(truncate(place.path, (off_t)a[1]));
 }
@@ -212,7 +227,7 @@ static int64_t set_times(struct guest *g, uint64_t directory, uint64_t address,
 
 	if (!address)
 		return fd < 0 ? -EBADF : host_result(syscall(SYS_utimensat, fd, NULL, times, 0));
-	result = path_get(g, directory, address, &place);
+	result = name_get(g, directory, address, &place);
 	if (result)
 		return result;
 	return host_result(syscall(SYS_utimensat, place.directory, place.path, times, flags));
