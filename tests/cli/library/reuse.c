@@ -38,7 +38,8 @@ int main(int argc, char **argv)
 	while (fgets(line, sizeof(line), stdin)) {
 		const char *env[] = { setting, NULL };
 
-		if (sscanf(line, "%llu %llu %63s %4095[^\n]", &cpu_ms, &open_files, setting, code) != 4)
+		if (sscanf(line, "%llu %llu %63s %4095[^\n]", &cpu_ms, &open_files, setting,
+			    code) != 4)
 			return 2;
 		unescape(code);
 		request.limits.cpu_ms = cpu_ms;
