@@ -537,7 +537,7 @@ CALL(membarrier)
  * three bits which of its clocks, 4 for a thread's. Those of the program itself have others here. */
 static clockid_t host_clock(const struct guest *g, uint64_t clock)
 {
-	int id = ~(int32_t)clock >> 3;
+	int id = (int)(~(uint32_t)clock >> 3);
 
 	if ((int32_t)clock >= 0)
 		return (clockid_t)clock;
