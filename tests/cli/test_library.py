@@ -143,6 +143,6 @@ def test_a_run_has_its_own_limits_and_settings(programs, isolation):
 
 def test_a_run_in_a_vm_finds_nothing_of_the_one_before(programs):
     leave = "import os; print(sorted(os.listdir()), os.listdir('/tmp'), end=''); open('left', 'w'); open('/tmp/left', 'w')"
-    empty = "exited 0 ['main.py'] ['.hotcell']|"
+    empty = "exited 0 ['main.py'] []|"
     assert in_one_cell(programs, "vm", f"9000 40 - {leave}", f"9000 40 - {leave}", f"9000 40 TZ=UTC {leave}",
                        f"9000 40 - {leave}") == [empty] * 4
