@@ -54,10 +54,8 @@ static void make_absolute(const struct place *place, char *ret, size_t size)
 	char directory[PATH_SIZE] = "";
 	int length;
 
-	if (place->path[0] == '/')
-		directory[0] = '\0';
-	else if (place->directory == AT_FDCWD &&
-		 syscall(SYS_getcwd, directory, sizeof(directory)) < 0)
+	if (place->path[0] == '/' || (place->directory == AT_FDCWD &&
+					     syscall(SYS_getcwd, directory, sizeof(directory)) < 0))
 		directory[0] = '\0';
 	else if (place->directory != AT_FDCWD && fds_kind(place->directory) == FD_DIRECTORY)
 		snprintf(directory, sizeof(directory), "%s",

@@ -33,7 +33,7 @@ def test_cannot_take_priority(attack):
     said = json.loads(run.wait_for("fifo"))
     if attack.in_vm:
         # A VMM answers as if it did so, and does nothing.
-        assert set(said.values()) == {0}, said
+        assert set(said.values()) <= {0, "EPERM", "EACCES"}, said
     else:
         assert set(said.values()) <= {"EPERM", "EACCES", "ENOMEM", "EINVAL"}, said
         assert said["fifo"] == "EPERM" and said["mlock"] in ("ENOMEM", "EPERM")
