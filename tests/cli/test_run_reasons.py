@@ -1,5 +1,6 @@
 """A run ends with one truthful reason, and with all that it had printed up to then."""
 import json
+import random
 import signal
 
 import harness
@@ -261,11 +262,11 @@ def test_files_handed_in_that_do_not_fit_are_refused(anyone, public):
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_cancelled(anyone, isolation, how):
-    word = harness.token()
-    process = anyone.start("run", "--json", "-l", "sh", "-c", "echo before; sleep 1000",
-                           "--arg", word, "--isolation", isolation)
-    harness.program_pid(word)
-    harness.wait_until(lambda: len(harness.pids_with("sleep\x001000")), "it sleeps")
+    # Known by its number: others sleep meanwhile, too.
+    seconds = random.randrange(10**6, 10**7)
+    process = anyone.start("run", "--json", "-l", "sh", "-c", f"echo before; sleep {seconds}",
+                           "--isolation", isolation)
+    harness.wait_until(lambda: len(harness.pids_with(f"sleep\x00{seconds}")), "it sleeps")
     process.send_signal(how)
     out, err = process.communicate(timeout=harness.PATIENCE_S)
     object = json.loads(out)
