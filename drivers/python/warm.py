@@ -18,6 +18,7 @@ The exit status goes back as one byte, and the seed with it. Descriptor 999 exis
 
 
 def run(namespace, preload):
+    import _random
     import ast
     import atexit
     import builtins
@@ -38,6 +39,8 @@ def run(namespace, preload):
     INTERRUPTED = object()  # an exit status: killed by SIGINT, as the interpreter does it to itself
     DECLARES_ENCODING = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*[-\w.]+").match
     own = namespace["__file__"]
+    SourceFileLoader = importlib.machinery.SourceFileLoader
+    seed_generator = _random.Random.seed
 
     for name in preload:
         try:
@@ -45,36 +48,31 @@ def run(namespace, preload):
         except ImportError:
             pass  # what is not installed cannot be warm
 
-    def take(data, at):
-        end = data.index(b"\0", at)
-        return data[at:end], end + 1
-
-    def take_list(data, at):
-        count, at = take(data, at)
-        fields = []
-        for _ in range(int(count)):
-            field, at = take(data, at)
-            fields.append(os.fsdecode(field))
-        return fields, at
+    def take_list(data):
+        count, _, data = data.partition(b"\0")
+        if count == b"0":
+            return [], data
+        *fields, data = data.split(b"\0", int(count))
+        return list(map(os.fsdecode, fields)), data
 
     def parse(data):
-        flags, at = take(data, 0)
-        path, at = take(data, at)
-        arguments, at = take_list(data, at)
-        environment, at = take_list(data, at)
-        return flags, os.fsdecode(path), arguments, environment, data[at:]
+        flags, path, data = data.split(b"\0", 2)
+        arguments, data = take_list(data)
+        environment, source = take_list(data)
+        return flags, os.fsdecode(path), arguments, environment, source
 
     def become_main(path):
-        loader = importlib.machinery.SourceFileLoader("__main__", path)
         kept = namespace["__builtins__"]
         namespace.clear()
         namespace.update(
-            __name__="__main__", __doc__=None, __package__=None, __loader__=loader,
+            __name__="__main__", __doc__=None, __package__=None, __loader__=SourceFileLoader("__main__", path),
             __spec__=None, __annotations__={}, __builtins__=kept, __file__=path,
             __cached__=None)
 
     def check_encoding(source, path):
         """compile() minds bytes that are no UTF-8 less than the interpreter does in a file."""
+        if source.isascii():
+            return
         try:
             source.decode()
         except UnicodeDecodeError as error:
@@ -110,7 +108,8 @@ def run(namespace, preload):
         """Two runs must never draw the same numbers, though they start from the same memory."""
         random = sys.modules.get("random")
         if random:
-            random.seed(int.from_bytes(seed, "little"))
+            seed_generator(random._inst, int.from_bytes(seed, "little"))
+            random._inst.gauss_next = None
         numpy_random = sys.modules.get("numpy.random")
         if numpy_random:
             numpy_random.seed([int.from_bytes(seed[i:i + 4], "little") for i in range(0, SEED_SIZE, 4)])
@@ -168,20 +167,28 @@ def run(namespace, preload):
         """The program's own objects end before it does, and may say so."""
         for name in "last_type", "last_value", "last_traceback":
             sys.__dict__.pop(name, None)
-        names = [name for name in namespace if name != "__builtins__"]
-        for name in sorted(names, key=lambda name: not name.startswith("_")):
-            namespace[name] = None
+        if len(namespace) > NAMES_OF_MAIN:
+            names = [name for name in namespace if name != "__builtins__"]
+            for name in sorted(names, key=lambda name: not name.startswith("_")):
+                namespace[name] = None
         # What is not old yet is found without a look at the rest.
-        gc.collect(2 if gc.get_count()[2] else 1)
+        _, middle, old = gc.get_count()
+        gc.collect(2 if old else 1 if middle else 0)
+
+    def is_alone():
+        """Nobody is to be waited for, and nobody asked to be told of the end."""
+        return (len(threading._active) == 1 and not threading._limbo and not atexit._ncallbacks()
+                and len(threading._threading_atexits) == exit_hooks)
 
     def finish(status):
         """What the interpreter does at its end, as far as a program can tell."""
-        try:
-            threading._shutdown()
-        except BaseException as error:
-            report(error)
-        atexit._run_exitfuncs()
-        if threading.active_count() == 1:  # daemons would be surprised
+        if not is_alone():
+            try:
+                threading._shutdown()
+            except BaseException as error:
+                report(error)
+            atexit._run_exitfuncs()
+        if len(threading._active) == 1:  # daemons would be surprised
             let_go()
         for stream in sys.stdout, sys.stderr:
             try:
@@ -208,7 +215,7 @@ def run(namespace, preload):
             os.environ[name] = value
         sys.argv[:] = [path.removeprefix(WORKSPACE), *arguments]
         sys.orig_argv[1:] = sys.argv
-        sys.path[0] = os.path.dirname(path)
+        sys.path[0] = path.rpartition("/")[0]
         fresh_randomness(data[-SEED_SIZE:])
         become_main(path)
         return finish(execute(source, path, b"l" in flags))
@@ -217,18 +224,17 @@ def run(namespace, preload):
         """The first use of many things is slow; here nobody waits for it."""
         program = (b"l\0/workspace/main.py\0001\0a\0001\0A=1\0def f(x):\n    return [i * 2 for i in range(x)]\n"
                    b"class C:\n    pass\nprint(sum(range(101)), f(3), f'{1 + 1:>5}')\nC()\n")
-        kept = dict(namespace), sys.stdout, sys.stderr, sys.argv[:], sys.path[0], dict(os.environ)
+        failure = b"\0/workspace/main.py\0000\0000\0001/0"
+        kept = dict(namespace), sys.stdout, sys.stderr, sys.argv[:], sys.orig_argv[:], sys.path[0], dict(os.environ)
         for _ in range(20):
             sys.stdout = sys.stderr = io.TextIOWrapper(io.BytesIO(), write_through=True)
-            flags, path, arguments, environment, source = parse(program)
-            become_main(path)
-            execute(source, path, True)
-            execute(b"1/0", path, False)
+            serve(program + bytes(SEED_SIZE))
+            serve(failure + bytes(SEED_SIZE))
         namespace.clear()
         namespace.update(kept[0])
-        sys.stdout, sys.stderr, sys.argv[:], sys.path[0] = kept[1:5]
+        sys.stdout, sys.stderr, sys.argv[:], sys.orig_argv[:], sys.path[0] = kept[1:6]
         os.environ.clear()
-        os.environ.update(kept[5])
+        os.environ.update(kept[6])
         del builtins._
         import linecache
         linecache.clearcache()
@@ -236,6 +242,8 @@ def run(namespace, preload):
         gc.freeze()  # nothing of this goes before the end: no need to look at it again
 
     FUTURE_FLAGS = future_flags()
+    NAMES_OF_MAIN = 9
+    exit_hooks = len(threading._threading_atexits)
     warm_up()
     request = receive()
     status = serve(request)
