@@ -167,13 +167,14 @@ int hotcell_open(
 		h->links[kind].kind = (enum isolation_kind)kind;
 		h->links[kind].socket_fd = h->links[kind].pid_fd = -1;
 	}
+	h->timers.fd = -1;
 	h->allow_host_network = o->allow_host_network;
 	h->once = o->once;
 	h->warden_path = o->warden_path ? xstrdup(o->warden_path) : find_warden();
 	h->vmm_path = find_vmm(h->warden_path);
 	h->share_dir = o->share_dir ? realpath(o->share_dir, NULL) : find_share();
 	h->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (h->epoll_fd < 0 || !h->share_dir) {
+	if (h->epoll_fd < 0 || timers_open(h) || !h->share_dir) {
 		err_sys(&e, h->share_dir ? "epoll" : "open '%s'", o->share_dir);
 		error_out(error, &e);
 		hotcell_close(h);
@@ -214,6 +215,7 @@ static void close_engine(struct hotcell *h, bool wait)
 		probe_cache_close(h->cache);
 	if (h->registry)
 		registry_free(h->registry);
+	own_close(&h->timers.fd);
 	own_close(&h->epoll_fd);
 	free(h->warden_path);
 	free(h->vmm_path);

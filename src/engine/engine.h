@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "engine/timer.h"
 #include "hotcell.h"
 #include "language/cache.h"
 #include "language/language.h"
@@ -72,6 +73,12 @@ struct hotcell {
 	struct link links[ISOLATION_VM + 1]; /* by kind */
 	struct hotcell_cell *cells;
 	uint32_t next_cell;
+	struct {
+		struct source source;
+		int fd;
+		int64_t armed_us; /* when it goes off; 0: never */
+		struct timer *list;
+	} timers;
 	uint8_t in_buffer[FRAME_MAX];
 	struct frame_out out;
 };

@@ -6,8 +6,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/timerfd.h>
 
 enum { MAX_OUTPUT_DEFAULT = 1000000, BACKSTOP_MS = 5000, CANCEL_REPEAT_MS = 50, CANCEL_TRIES = 60 };
 
@@ -33,20 +31,17 @@ void work_goto(struct hotcell_work *work, enum work_step step)
 
 static void set_timer(struct hotcell_work *work, uint64_t ms)
 {
-	struct itimerspec when = { .it_value = { .tv_sec = (time_t)(ms / 1000),
-					   .tv_nsec = (long)(ms % 1000) * 1000000 } };
-
-	timerfd_settime(work->timer_fd, 0, &when, NULL);
+	timer_start(work->engine, &work->timer, ms);
 }
 
 static void let_go(struct hotcell_work *work)
 {
 	stage_stdin_end(work);
-	own_close(&work->timer_fd);
+	timer_stop(work->engine, &work->timer);
 	own_close(&work->stage_fd);
 	own_close(&work->get_fd);
 	own_close(&work->out_dir_fd);
-	work->timer_fd = work->stage_fd = work->get_fd = work->out_dir_fd = -1;
+	work->stage_fd = work->get_fd = work->out_dir_fd = -1;
 }
 
 static void leave_cell(struct hotcell_work *work)
@@ -200,7 +195,7 @@ static void step_if_settled(struct hotcell_work *work)
 	if (work->step != WORK_SETTLING || !work->have_usage || !work->have_list)
 		return;
 	work_goto(work, WORK_GETTING);
-	set_timer(work, 0); /* from here on it is our own disk that takes the time */
+	timer_stop(work->engine, &work->timer); /* from here on it is our own disk that takes the time */
 	if (!collect_next(work))
 		finish(work);
 }
@@ -223,7 +218,7 @@ static void change_cells(struct hotcell_work *work)
 {
 	struct err e = { 0 };
 
-	set_timer(work, 0);
+	timer_stop(work->engine, &work->timer);
 	leave_cell(work);
 	work->compiled = true;
 	work->stage_at = 0;
@@ -455,13 +450,11 @@ void run_on_gone(struct hotcell_work *work)
 	}
 }
 
-static void on_timer(struct hotcell *h, struct source *source, uint32_t events)
+static void on_time(struct timer *timer)
 {
 	struct hotcell_work *work =
-		(struct hotcell_work *)((char *)source - offsetof(struct hotcell_work, timer));
+		(struct hotcell_work *)((char *)timer - offsetof(struct hotcell_work, timer));
 
-	(void)h;
-	(void)events;
 	/* An order is lost on a keeper that has not begun yet: it is repeated until it is heard. */
 	if (work->cancelled && work->cancel_tries++ < CANCEL_TRIES && work->step != WORK_DONE) {
 		cell_order(work->cell, ORDER_CANCEL);
@@ -485,15 +478,12 @@ static void on_timer(struct hotcell *h, struct source *source, uint32_t events)
 static struct hotcell_work *work_new(struct hotcell *h, const struct hotcell_request *request)
 {
 	struct hotcell_work *work = xalloc(sizeof(*work));
-	struct epoll_event event = { .events = EPOLLIN, .data.ptr = &work->timer };
 
 	work->engine = h;
 	work->request = *request;
 	work->max_output = request->max_output ? request->max_output : MAX_OUTPUT_DEFAULT;
 	work->stage_fd = work->get_fd = work->out_dir_fd = work->snapshot_fd = -1;
-	work->timer.on_event = on_timer;
-	work->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, work->timer_fd, &event);
+	work->timer.on_time = on_time;
 	return work;
 }
 

@@ -72,8 +72,7 @@ struct hotcell_work {
 	size_t stdin_kept_len;
 
 	/* Backstop: if the keeper does not tell that the time is over, we do. */
-	struct source timer;
-	int timer_fd;
+	struct timer timer;
 	bool backstop_hit;
 	bool cancelled;
 	int cancel_tries;
