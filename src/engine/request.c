@@ -380,11 +380,11 @@ static void add_list(struct buf *b, const char *const *list)
 		add_field(b, list[i]);
 }
 
-static int fill_warm(
-	const struct hotcell_work *work, struct msg_exec *m, struct buf *b, struct err *e)
+int request_build_warm(struct hotcell_work *work, struct err *e)
 {
 	const struct hotcell_request *q = &work->request;
 	auto_free char *path = path_join(work->cell->workspace, work->entry);
+	struct buf *b = &work->warm_request;
 
 	add_field(b, q->last_line ? "l" : "");
 	add_field(b, path);
@@ -394,15 +394,25 @@ static int fill_warm(
 			return err_set(e, ERR_INPUT, "environment '%s': want NAME=value", *at);
 	add_list(b, q->env);
 	/* The text itself, where it fits: the driver need not read the file then. */
-	if (q->code && b->len + request_code_length(q) <= FRAME_DATA_MAX)
+	if (q->code && b->len + request_code_length(q) <= FRAME_DATA_MAX) {
 		buf_add(b, q->code, request_code_length(q));
-	m->request = (const uint8_t *)b->data;
-	m->request_len = b->len;
-	m->warm = work->owns_cell || q->cell_ends ? EXEC_WARM_RUN_LAST : EXEC_WARM_RUN;
+		work->entry_goes_along = work->staging.count == 1;
+	}
+	return 0;
+}
+
+static void fill_warm(const struct hotcell_work *work, struct msg_exec *m)
+{
+	m->request = (const uint8_t *)work->warm_request.data;
+	m->request_len = work->warm_request.len;
+	if (work->entry_goes_along) {
+		m->entry = work->staging.items[0].path;
+		m->text_len = (uint32_t)work->staging.items[0].data_len;
+	}
+	m->warm = work->owns_cell || work->request.cell_ends ? EXEC_WARM_RUN_LAST : EXEC_WARM_RUN;
 	m->argv_count = 1;
 	m->words[0] = work->tool.program;
 	m->words[1] = m->words[2] = NULL;
-	return 0;
 }
 
 void request_rehearsal(const struct language *language, struct buf *ret)
@@ -428,12 +438,10 @@ static int send_exec(struct hotcell_work *work, const struct msg_exec *m, struct
 static int exec_warm(struct hotcell_work *work, struct err *e)
 {
 	static struct msg_exec m;
-	auto_buf struct buf request = { 0 };
 
 	m = (struct msg_exec){ 0 };
 	fill_limits(work, false, &m);
-	if (fill_warm(work, &m, &request, e))
-		return -1;
+	fill_warm(work, &m);
 	return send_exec(work, &m, e);
 }
 

@@ -16,6 +16,8 @@ int request_wish(const struct hotcell_request *q, const struct tool *tool, struc
 /* What goes into the workspace, and which file of it is run. */
 int request_stage(const struct hotcell_request *q, const struct tool *tool, struct staging *ret,
 	char **ret_entry, struct err *e);
+/* What a warm machine's driver is asked. */
+int request_build_warm(struct hotcell_work *work, struct err *e);
 /* The command of a step as an EXEC frame in h->out. */
 int request_exec(struct hotcell_work *work, bool compile, struct err *e);
 bool request_compiles(const struct hotcell_work *work);

@@ -87,6 +87,7 @@ void work_free(struct hotcell_work *work)
 		for (int k = 0; k < 2; k++)
 			buf_free(&work->out[i][k].bytes);
 	buf_free(&work->carried);
+	buf_free(&work->warm_request);
 	free(work->stdin_kept);
 	free(work->entry);
 	staging_free(&work->staging);
@@ -141,7 +142,7 @@ static void begin_exec(struct hotcell_work *work, bool compile)
 
 static void continue_staging(struct hotcell_work *work)
 {
-	if (stage_continue(work) == 1)
+	if (work->entry_goes_along || stage_continue(work) == 1)
 		begin_exec(work, request_compiles(work));
 }
 
@@ -195,7 +196,8 @@ static void step_if_settled(struct hotcell_work *work)
 	if (work->step != WORK_SETTLING || !work->have_usage || !work->have_list)
 		return;
 	work_goto(work, WORK_GETTING);
-	timer_stop(work->engine, &work->timer); /* from here on it is our own disk that takes the time */
+	timer_stop(work->engine,
+		&work->timer); /* from here on it is our own disk that takes the time */
 	if (!collect_next(work))
 		finish(work);
 }
@@ -521,7 +523,8 @@ static int begin(struct hotcell_work *work, const struct cell_wish *wish, struct
 	if (work->compiles_apart ? take_compilers_cell(work, e) : take_cell(work, wish, e))
 		return -1;
 	if (work->profile &&
-		cell_warm(work->cell, work->profile, work->snapshot_fd, &(struct buf){ 0 }, e))
+		(cell_warm(work->cell, work->profile, work->snapshot_fd, &(struct buf){ 0 }, e) ||
+			request_build_warm(work, e)))
 		return -1;
 	result_begin(work);
 	enter_cell(work);

@@ -43,6 +43,8 @@ struct hotcell_work {
 	bool compiled;                 /* that cell is behind us */
 	char **raw_argv;               /* run exactly this: for probing */
 	const struct profile *profile; /* of the warm machine that is to serve it; NULL: none */
+	struct buf warm_request;       /* for that machine's driver */
+	bool entry_goes_along;         /* the code is staged by EXEC, and not by a PUT */
 	bool clears;                   /* a cell that it does not own is emptied after it */
 	int snapshot_fd;               /* of that; or to be filled, if it runs to make one; -1 */
 	char *entry;

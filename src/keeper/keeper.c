@@ -43,7 +43,8 @@ struct keeper {
 	struct files files;
 	struct program program;
 	struct warm warm;
-	bool in_warm; /* the run is a warm machine's */
+	bool in_warm;  /* the run is a warm machine's */
+	bool is_quiet; /* and has not said that it goes out (wire/vmm_warm.h) */
 	enum state state;
 	int signal_fd;
 	bool hung_up; /* the engine or the warden is gone: leave */
@@ -180,7 +181,7 @@ static bool hit_disk_limit(struct keeper *k)
 {
 	const struct keeper_options *o = k->options;
 
-	if (k->program.wait_status == 0)
+	if (k->program.wait_status == 0 || k->is_quiet)
 		return false;
 	if (o->owns_disk && (disk_is_full(o->workspace) || disk_is_full(o->tmp)))
 		return true;
@@ -281,9 +282,14 @@ static void feed_stdin(struct keeper *k)
 
 static int start_run(struct keeper *k, const struct msg_exec *m, int fd, struct err *e)
 {
-	k->in_warm = m->warm == EXEC_WARM_RUN || m->warm == EXEC_WARM_RUN_LAST;
-	return k->in_warm ? warm_run(&k->warm, &k->program, m, e) :
-			    program_start(&k->program, m, k->options, fd, e);
+	k->in_warm = k->is_quiet = m->warm == EXEC_WARM_RUN || m->warm == EXEC_WARM_RUN_LAST;
+	if (m->entry && k->in_warm)
+		files_hold(&k->files, m->entry, m->request + m->request_len - m->text_len,
+			m->text_len);
+	if (k->in_warm)
+		return warm_run(&k->warm, &k->program, m, e);
+	k->files.touched = true;
+	return program_start(&k->program, m, k->options, fd, e);
 }
 
 static void on_exec(struct keeper *k, struct msg_exec *m, int fd)
@@ -522,16 +528,29 @@ static void finish_warm(struct keeper *k, const struct warm_answer *answer)
 	}
 	if (k->state != RUNNING)
 		return; /* it printed too much, and is being ended */
-	nothing_new = k->list_when_done && !files_anything_new(&k->files);
+	nothing_new = k->list_when_done && (k->is_quiet || !files_anything_new(&k->files));
 	k->exited_warm = true;
 	k->nothing_new = nothing_new;
 	send_exited(k, "");
 	k->last[0].len = k->last[1].len = 0;
 	k->nothing_new = false;
+	if (k->is_quiet)
+		warm_keep_streams(&k->warm, &k->program);
 	program_close(&k->program);
 	k->state = IDLE;
 	if (k->list_when_done && !nothing_new)
 		files_list(&k->files, send_frame, k);
+}
+
+/* From here on the run may see its files, and leave some. */
+static void on_goes_out(struct keeper *k)
+{
+	k->is_quiet = false;
+	k->files.touched = true;
+	if (files_put_held(&k->files, &k->put_error))
+		end_program(k, ENDED_BY_FAILURE);
+	else
+		warm_tell_staged(&k->warm);
 }
 
 static void on_warm(struct keeper *k)
@@ -546,6 +565,10 @@ static void on_warm(struct keeper *k)
 	}
 	if (got == 0 || answer.kind == WARM_READY || k->state != RUNNING || !k->in_warm)
 		return;
+	if (answer.kind == WARM_GOES_OUT) {
+		on_goes_out(k);
+		return;
+	}
 	if (answer.kind == WARM_DONE) {
 		finish_warm(k, &answer);
 		return;
@@ -569,7 +592,8 @@ static void finish_if_over(struct keeper *k)
 	drain(k);
 	if (k->is_told)
 		k->program.wait_status = k->told_status;
-	send_exited(k, "");
+	send_exited(k, k->put_error.text);
+	k->put_error = (struct err){ 0 };
 	program_close(&k->program);
 	k->state = IDLE;
 	/* Unasked: it would be asked for next. */

@@ -15,8 +15,9 @@ struct program {
 	bool main_reaped;
 	bool all_reaped;
 	int wait_status;
-	int stdin_fd;  /* write end, -1 when closed */
-	int out_fd[2]; /* read ends: stdout, stderr */
+	bool had_no_stdin; /* its input was empty from the beginning */
+	int stdin_fd;      /* write end, -1 when closed */
+	int out_fd[2];     /* read ends: stdout, stderr */
 	uint64_t cpu_us;
 	uint64_t max_rss_bytes;
 	uint64_t processes;

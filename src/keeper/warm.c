@@ -49,6 +49,7 @@ int warm_start(struct warm *w, const struct msg_exec *exec, const struct keeper_
 	return exec->request_len ? send_rehearsal(w, exec, e) : 0;
 }
 
+/* Without streams it uses those that it has. */
 static int send_request(const struct warm *w, const struct msg_exec *exec, const int *streams)
 {
 	uint8_t flags = exec->warm == EXEC_WARM_RUN_LAST ? WARM_LAST : 0;
@@ -64,15 +65,55 @@ static int send_request(const struct warm *w, const struct msg_exec *exec, const
 			      .cmsg_level = SOL_SOCKET,
 			      .cmsg_type = SCM_RIGHTS,
 		      } };
-	struct msghdr message = {
-		.msg_iov = pieces,
-		.msg_iovlen = COUNT(pieces),
-		.msg_control = &control,
-		.msg_controllen = sizeof(control.room),
-	};
+	struct msghdr message = { .msg_iov = pieces, .msg_iovlen = COUNT(pieces) };
 
-	memcpy(CMSG_DATA(&control.head), streams, STREAMS * sizeof(int));
+	if (streams) {
+		message.msg_control = &control;
+		message.msg_controllen = sizeof(control.room);
+		memcpy(CMSG_DATA(&control.head), streams, STREAMS * sizeof(int));
+	}
 	return sendmsg(w->socket_fd, &message, MSG_NOSIGNAL) < 0 ? -1 : 0;
+}
+
+static void close_streams(struct warm *w)
+{
+	if (!w->has_streams)
+		return;
+	own_close(&w->out_fd[0]);
+	own_close(&w->out_fd[1]);
+	w->has_streams = false;
+}
+
+static int run_with_kept(
+	struct warm *w, struct program *p, const struct msg_exec *exec, struct err *e)
+{
+	p->pid = w->pid;
+	p->had_no_stdin = true;
+	p->out_fd[0] = w->out_fd[0];
+	p->out_fd[1] = w->out_fd[1];
+	w->has_streams = false;
+	if (send_request(w, exec, NULL) == 0)
+		return 0;
+	err_sys(e, "give the run to the warm machine");
+	program_close(p);
+	return -1;
+}
+
+void warm_keep_streams(struct warm *w, struct program *p)
+{
+	if (p->stdin_fd >= 0 || p->out_fd[0] < 0 || p->out_fd[1] < 0 || !p->had_no_stdin)
+		return;
+	w->out_fd[0] = take_fd(&p->out_fd[0]);
+	w->out_fd[1] = take_fd(&p->out_fd[1]);
+	w->has_streams = true;
+}
+
+void warm_tell_staged(struct warm *w)
+{
+	const uint8_t told = WARM_STAGED;
+
+	if (w->socket_fd >= 0 && send(w->socket_fd, &told, 1, MSG_NOSIGNAL) != 1)
+		warm_close(w);
 }
 
 int warm_run(struct warm *w, struct program *p, const struct msg_exec *exec, struct err *e)
@@ -81,9 +122,13 @@ int warm_run(struct warm *w, struct program *p, const struct msg_exec *exec, str
 
 	if (w->socket_fd < 0)
 		return err_set(e, ERR_PROTOCOL, "there is no warm machine in this cell");
+	if (w->has_streams && exec->stdin_kind != STDIN_STREAM)
+		return run_with_kept(w, p, exec, e);
+	close_streams(w);
 	if (program_open_pipes(p, exec->stdin_kind == STDIN_STREAM, streams, e))
 		return -1;
 	p->pid = w->pid;
+	p->had_no_stdin = exec->stdin_kind != STDIN_STREAM;
 	if (send_request(w, exec, streams)) {
 		err_sys(e, "give the run to the warm machine");
 		program_close(p);
@@ -113,5 +158,6 @@ void warm_reset(struct warm *w)
 void warm_close(struct warm *w)
 {
 	own_close(&w->socket_fd);
+	close_streams(w);
 	*w = (struct warm){ .socket_fd = -1 };
 }

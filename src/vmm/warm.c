@@ -31,8 +31,10 @@ static bool is_spoiled;
 static bool is_last;
 static bool is_rehearsal;
 static uint8_t request[1 + WARM_REQUEST_MAX + WARM_SEED_SIZE];
-static bool is_running; /* between a request and its answer */
-static bool is_whole;   /* the driver has read all of it */
+static bool is_running;  /* between a request and its answer */
+static bool is_whole;    /* the driver has read all of it */
+static bool is_quiet;    /* the run has left no trace but in its memory (wire/vmm_warm.h) */
+static bool has_streams; /* descriptors 0 to 2 are there, and as a quiet run found them */
 static uint8_t seed[WARM_SEED_SIZE];
 static size_t request_len; /* of what is left to be read */
 static size_t request_at;
@@ -116,6 +118,7 @@ static int add_seed(ssize_t n)
 	memcpy(seed, request + n, WARM_SEED_SIZE);
 	is_running = true;
 	is_whole = false;
+	is_quiet = true;
 	return 1;
 }
 
@@ -142,7 +145,8 @@ static int receive(void)
 	if (n < 1 || message.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
 		_exit(0); /* the keeper is gone */
 	is_rehearsal = request[0] & WARM_REHEARSAL;
-	if (is_rehearsal)
+	is_last = request[0] & WARM_LAST;
+	if (is_rehearsal || (has_streams && message.msg_controllen == 0))
 		return add_seed(n);
 	if (message.msg_controllen < CMSG_LEN(sizeof(streams)))
 		_exit(0);
@@ -161,7 +165,7 @@ static int receive(void)
 		dup2(streams[i], i);
 		close(streams[i]);
 	}
-	is_last = request[0] & WARM_LAST;
+	has_streams = true;
 	return add_seed(n);
 }
 
@@ -215,6 +219,79 @@ static int64_t read_request(struct guest *g, uint64_t address, uint64_t size)
 	return (int64_t)n;
 }
 
+/* ---- going out ---- */
+
+/* Calls that concern only the program's own memory and time, or one of its three streams without
+ * changing how that works. */
+static bool stays_inside(const struct call *call)
+{
+	switch (call->number) {
+	case SYS_read:
+	case SYS_write:
+	case SYS_writev:
+	case SYS_fstat:
+	case SYS_lseek:
+		return call->a[0] < STREAMS;
+	case SYS_brk:
+	case SYS_mmap:
+	case SYS_munmap:
+	case SYS_mprotect:
+	case SYS_mremap:
+	case SYS_madvise:
+	case SYS_futex:
+	case SYS_rt_sigaction:
+	case SYS_rt_sigprocmask:
+	case SYS_rt_sigreturn:
+	case SYS_sigaltstack:
+	case SYS_sched_yield:
+	case SYS_nanosleep:
+	case SYS_clock_nanosleep:
+	case SYS_clock_gettime:
+	case SYS_clock_getres:
+	case SYS_gettimeofday:
+	case SYS_time:
+	case SYS_times:
+	case SYS_getrusage:
+	case SYS_getrandom:
+	case SYS_getpid:
+	case SYS_gettid:
+	case SYS_getuid:
+	case SYS_geteuid:
+	case SYS_getgid:
+	case SYS_getegid:
+	case SYS_uname:
+	case SYS_sysinfo:
+	case SYS_exit:
+	case SYS_exit_group:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void wait_for_order(uint8_t wanted)
+{
+	uint8_t order = 0;
+	ssize_t n;
+
+	do
+		n = read(VMM_WARM_FD, &order, sizeof(order));
+	while (n < 0 && errno == EINTR);
+	if (n != 1 || order != wanted)
+		_exit(0);
+}
+
+void warm_watch(struct guest *g, const struct call *call)
+{
+	if (mode != WARM_SERVES || !is_quiet || stays_inside(call))
+		return;
+	is_quiet = has_streams = false;
+	if (!is_running || is_rehearsal)
+		return;
+	answer(WARM_GOES_OUT, 0, g);
+	wait_for_order(WARM_STAGED);
+}
+
 /* ---- the end of a run ---- */
 
 /* All that a run may have changed outside of its memory. */
@@ -231,19 +308,6 @@ static void reset_process(void)
 	umask(022);
 	if (chdir("/workspace") && chdir("/"))
 		_exit(FAILED);
-}
-
-/* Going back takes a while, and whoever waits for the results comes first. */
-static void wait_for_order(void)
-{
-	uint8_t order = 0;
-	ssize_t n;
-
-	do
-		n = read(VMM_WARM_FD, &order, sizeof(order));
-	while (n < 0 && errno == EINTR);
-	if (n != 1 || order != WARM_RESET)
-		_exit(0);
 }
 
 /* The seed says that it is the driver who writes, and not a program that tries every number. (One that
@@ -265,9 +329,11 @@ static int64_t end_run(struct guest *g, uint64_t address, uint64_t size)
 	if (is_spoiled || is_last)
 		_exit(0);
 	tick_stop();
+	/* Going back takes a while, and whoever waits for the results comes first. */
 	if (!is_rehearsal)
-		wait_for_order();
-	reset_process();
+		wait_for_order(WARM_RESET);
+	if (!is_quiet)
+		reset_process();
 	request_len = request_at = 0;
 	is_running = false;
 	if (snapshot_reset(g, &e))

@@ -79,6 +79,10 @@ struct msg_exec {
 	uint8_t warm;           /* enum exec_warm */
 	const uint8_t *request; /* for the driver: see drivers/ */
 	size_t request_len;
+	/* A file to be put whose text is the last `text_len` bytes of the request; NULL: none. A warm
+	 * machine's run seldom looks at it, and it is there when one does. */
+	const char *entry;
+	uint32_t text_len;
 	uint32_t argv_count;
 	uint32_t env_count;
 	/* argv, then environment, each NULL-terminated. */

@@ -146,3 +146,39 @@ def test_a_run_in_a_vm_finds_nothing_of_the_one_before(programs):
     empty = "exited 0 ['main.py'] []|"
     assert in_one_cell(programs, "vm", f"9000 40 - {leave}", f"9000 40 - {leave}", f"9000 40 TZ=UTC {leave}",
                        f"9000 40 - {leave}") == [empty] * 4
+
+
+# What each run does to its surroundings, and what the next must find nonetheless: a run that only
+# prints is treated more cheaply than one that does more, before it and after it.
+DISTURBANCES = {
+    "nothing": "pass",
+    "closed stdout": "import os; os.close(1)",
+    "moved stdout": "import os; os.dup2(os.open('elsewhere', os.O_CREAT | os.O_WRONLY), 1)",
+    "stdout does not wait": "import os; os.set_blocking(1, False)",
+    "small pipe": "import fcntl; fcntl.fcntl(1, 1031, 4096)",
+    "output of another kind": "import sys; sys.stdout = None",
+    "directory": "import os; os.makedirs('a/b'); os.chdir('a/b')",
+    "mask": "import os; os.umask(0o777)",
+    "alarm": "import signal; signal.signal(14, lambda *_: None); signal.setitimer(0, 0.01, 0.01)",
+    "own file": "open(__file__, 'w').write('changed')",
+    "own file gone": "import os; os.remove(__file__)",
+    "locked": "import os; os.chmod('.', 0)",
+    "failure": "raise SystemExit(3)",
+    "output left": "import sys; sys.stdout.write('x' * 100)",
+    "much output": "import sys; sys.stdout.write('x' * 100000)",
+}
+LOOK = ("import os, fcntl, signal; print(os.getcwd(), sorted(os.listdir()), os.listdir('/tmp'), os.umask(0), "
+        "os.get_blocking(1), fcntl.fcntl(1, 1032), signal.getitimer(0), open(__file__).read()[:9], "
+        "os.stat(__file__).st_mode, sorted(os.listdir('/proc/self/fd'))[:3], end='')")
+
+
+@pytest.mark.parametrize("name", DISTURBANCES)
+def test_a_run_in_a_vm_finds_all_in_place_whatever_was_before(programs, name):
+    quiet = "9000 40 - print('quiet', end='')"
+    look = f"9000 40 - {LOOK}"
+    disturb = f"9000 40 - {DISTURBANCES[name]}"
+    told = in_one_cell(programs, "vm", look, disturb, look, quiet, disturb, quiet, quiet, look)
+    assert told[0].startswith("exited 0 /workspace ['main.py'] [] 18 True ")
+    assert (told[2], told[7]) == (told[0], told[0])
+    assert told[3] == told[5] == told[6] == "exited 0 quiet|"
+    assert told[1] == told[4]
