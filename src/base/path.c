@@ -106,6 +106,18 @@ int path_make_parents(int dir_fd, const char *path, unsigned mode, struct err *e
 	return 0;
 }
 
+void path_make_private(const char *dir)
+{
+	auto_free char *copy = xstrdup(dir);
+
+	for (char *slash = strchr(copy + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		mkdir(copy, 0700);
+		*slash = '/';
+	}
+	mkdir(copy, 0700);
+}
+
 const char *path_base(const char *path)
 {
 	const char *slash = strrchr(path, '/');

@@ -24,6 +24,10 @@ int path_open_in_root(int root_fd, const char *path, int flags);
 /* mkdir -p of all directories above the last name of `path`, beneath `dir_fd`, through no symlink. */
 int path_make_parents(int dir_fd, const char *path, unsigned mode, struct err *e);
 
+/* mkdir -p of `dir` itself, for nobody but us; as far as it can be made. For our own places, not for
+ * those that others name. */
+void path_make_private(const char *dir);
+
 /* The part behind the last '/'. */
 const char *path_base(const char *path);
 

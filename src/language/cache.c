@@ -230,18 +230,6 @@ static void write_row(struct buf *out, const struct row *row)
 	buf_add_str(out, "\n");
 }
 
-static void make_dirs(const char *dir)
-{
-	auto_free char *copy = xstrdup(dir);
-
-	for (char *slash = strchr(copy + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-		*slash = '\0';
-		mkdir(copy, 0700);
-		*slash = '/';
-	}
-	mkdir(copy, 0700);
-}
-
 /* Errors are not told: the next run probes again. */
 static void save(const struct probe_cache *c)
 {
@@ -255,7 +243,7 @@ static void save(const struct probe_cache *c)
 		if (is_current(&c->rows[i]))
 			write_row(&out, &c->rows[i]);
 	buf_addf(&out, "%s\n", last_line);
-	make_dirs(c->dir);
+	path_make_private(c->dir);
 	fd = mkostemp(temporary, O_CLOEXEC); /* mode 0600 */
 	if (fd < 0)
 		return;
