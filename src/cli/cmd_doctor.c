@@ -1,6 +1,7 @@
 #include "cli/cli.h"
 #include "cli/json.h"
 #include "engine/doctor.h"
+#include "engine/snapshot.h"
 
 #include "base/own.h"
 
@@ -9,11 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { KEY_JSON = 0x100, KEY_EXPLAIN, ROWS_MAX = 32 };
+enum { KEY_JSON = 0x100, KEY_EXPLAIN, KEY_VERIFY };
 
 struct doctor {
 	bool json;
 	bool explain;
+	bool verify;
 	bool whole; /* nothing that container isolation needs is missing */
 	json_t *rows;
 };
@@ -22,6 +24,10 @@ static const struct argp_option table[] = {
 	{ "json", KEY_JSON, NULL, 0, "print JSON", 0 },
 	{ "explain", KEY_EXPLAIN, NULL, 0,
 		"print the steps into a container cell and the table of system calls", 0 },
+	{ "verify", KEY_VERIFY, NULL, 0,
+		"read every snapshot of a warm machine that is kept, and remove those that are broken; "
+		"checks nothing else",
+		0 },
 	{ 0 },
 };
 
@@ -42,6 +48,9 @@ static error_t on_option(int key, char *value, struct argp_state *state)
 		return 0;
 	case KEY_EXPLAIN:
 		d->explain = true;
+		return 0;
+	case KEY_VERIFY:
+		d->verify = true;
 		return 0;
 	default:
 		return ARGP_ERR_UNKNOWN;
@@ -120,11 +129,39 @@ static int explain(struct hotcell *h)
 	return complain("start '%s'", h->warden_path);
 }
 
+static void on_snapshot(void *context, const char *name, const char *problem)
+{
+	struct doctor *d = context;
+	const char *state = problem ? "broken" : "ok";
+
+	json_array_append_new(d->rows, json_pack("{s:s, s:s, s:s}", "name", name, "state", state,
+					       "detail", problem ? problem : ""));
+	if (!d->json)
+		printf("%-8s %s%s%s\n", state, name, problem ? ": " : "", problem ? problem : "");
+}
+
+static int verify(struct hotcell *h, struct doctor *d)
+{
+	struct err e = { 0 };
+	int broken = h->cache_dir ? snapshot_verify_all(h->cache_dir, on_snapshot, d, &e) : 0;
+	int failed = 0;
+
+	if (broken < 0)
+		return complain("%s", e.text);
+	if (d->json)
+		failed = json_print(json_pack("{s:O}", "snapshots", d->rows));
+	else if (json_array_size(d->rows) == 0)
+		puts("No snapshots are kept.");
+	if (failed || stdout_finish())
+		return EXIT_HOTCELL;
+	return broken ? 1 : 0;
+}
+
 int cmd_doctor(int argc, char **argv)
 {
 	static const struct argp argp = { table, on_option, NULL,
 		"Says what this machine gives each isolation, and how to get what is missing. Exits "
-		"with 0 only if container isolation is whole.",
+		"with 0 only if container isolation is whole; with --verify, if no snapshot was broken.",
 		NULL, NULL, NULL };
 	static char name[] = "hotcell doctor";
 	struct doctor d = { .whole = true, .rows = json_array() };
@@ -140,6 +177,12 @@ int cmd_doctor(int argc, char **argv)
 		return complain("%s", e.text);
 	if (d.explain)
 		return explain(h);
+	if (d.verify) {
+		failed = verify(h, &d);
+		hotcell_close(h);
+		json_decref(d.rows);
+		return failed;
+	}
 	if (doctor_ask(h, on_row, &d, &problem)) {
 		hotcell_close(h);
 		return complain("%s", problem.text);

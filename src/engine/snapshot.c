@@ -148,10 +148,8 @@ static int open_dir(const char *cache_dir, bool make, struct err *e)
 	auto_close int fd = -1;
 	struct stat status;
 
-	if (make && mkdir(cache_dir, 0700) && errno != EEXIST)
-		return err_sys(e, "mkdir '%s'", cache_dir);
-	if (make && mkdir(path, 0700) && errno != EEXIST)
-		return err_sys(e, "mkdir '%s'", path);
+	if (make)
+		path_make_private(path);
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &status))
 		return err_sys(e, "open '%s'", path);
@@ -404,35 +402,72 @@ const struct profile *snapshot_profile(const struct language *language, const ch
 
 /* ---- looking after them ---- */
 
-int snapshot_verify_all(
-	const char *cache_dir, void (*tell)(void *context, const char *text), void *context)
+/* A name ends with the key. */
+static bool is_named_by(const char *name, uint64_t key)
 {
-	struct err e = { 0 };
-	auto_close int dir_fd = open_dir(cache_dir, false, &e);
-	DIR *dir = dir_fd < 0 ? NULL :
-				fdopendir(openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	char end[24];
+	int len = snprintf(end, sizeof(end), "-%016" PRIx64, key);
+	size_t name_len = strlen(name);
+
+	return name_len > (size_t)len && strcmp(name + name_len - len, end) == 0;
+}
+
+static int verify(int dir_fd, const char *name, struct err *e)
+{
+	struct seal s = { 0 };
+	uint64_t hash = 0;
+	auto_close int fd = open_file(dir_fd, name, &s, e);
+
+	if (fd < 0)
+		return -1;
+	if (hash_range(fd, IMAGE_AT, s.size, &hash))
+		return err_sys(e, "read '%s'", name);
+	if (hash != s.image || !is_named_by(name, s.key))
+		return err_set(e, ERR_SYSTEM, "'%s' is damaged", name);
+	return 0;
+}
+
+/* One that is just being written (store()) is nobody's yet. */
+static bool is_temporary(const char *name)
+{
+	size_t len = strlen(name);
+
+	return len > 4 && strcmp(name + len - 4, ".new") == 0;
+}
+
+int snapshot_verify_all(const char *cache_dir,
+	void (*on_one)(void *context, const char *name, const char *problem), void *context,
+	struct err *e)
+{
+	auto_close int dir_fd = open_dir(cache_dir, false, e);
+	DIR *dir;
 	struct dirent *entry;
-	int wrong = 0;
+	int broken = 0;
 
-	while (dir && (entry = readdir(dir))) {
-		struct seal s = { 0 };
-		uint64_t hash = 0;
-		auto_close int fd = -1;
-		char line[400];
+	if (dir_fd < 0)
+		return e->sys_errno == ENOENT ? 0 : -1;
+	dir = fdopendir(openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+	if (!dir)
+		return err_sys(e, "read '%s/snapshots'", cache_dir);
+	while ((entry = readdir(dir))) {
+		struct err problem = { 0 };
+		char text[sizeof(problem.text) + 80];
 
-		if (entry->d_name[0] == '.')
+		if (entry->d_name[0] == '.' || is_temporary(entry->d_name))
 			continue;
-		fd = open_file(dir_fd, entry->d_name, &s, &e);
-		if (fd >= 0 && hash_range(fd, IMAGE_AT, s.size, &hash) == 0 && hash == s.image) {
-			snprintf(line, sizeof(line), "%.200s: fine", entry->d_name);
-		} else {
-			snprintf(line, sizeof(line), "%.200s: damaged, removed", entry->d_name);
-			unlinkat(dir_fd, entry->d_name, 0);
-			wrong++;
+		if (verify(dir_fd, entry->d_name, &problem) == 0) {
+			on_one(context, entry->d_name, NULL);
+			continue;
 		}
-		tell(context, line);
+		broken++;
+		if (unlinkat(dir_fd, entry->d_name, 0))
+			snprintf(text, sizeof(text), "%s; it could not be removed: %s",
+				problem.text, strerror(errno));
+		else
+			snprintf(text, sizeof(text), "%s; removed: the next run makes it anew",
+				problem.text);
+		on_one(context, entry->d_name, text);
 	}
-	if (dir)
-		closedir(dir);
-	return wrong;
+	closedir(dir);
+	return broken;
 }

@@ -25,9 +25,11 @@ int snapshot_get(
 
 void snapshot_close_all(struct hotcell *h);
 
-/* Reads all of every file in the cache and compares it with its seal; tells of each one. Returns how
- * many are wrong, and were removed. */
-int snapshot_verify_all(
-	const char *cache_dir, void (*tell)(void *context, const char *text), void *context);
+/* Reads all of every file in the cache, compares it with its seal, and removes what is not right. Tells
+ * of each one: `problem` is NULL if it is fine, and valid during the call only. Returns how many were
+ * not; 0 if there is no cache; -1 with *e if the cache is not ours, and nothing was touched. */
+int snapshot_verify_all(const char *cache_dir,
+	void (*on_one)(void *context, const char *name, const char *problem), void *context,
+	struct err *e);
 
 #endif
