@@ -23,6 +23,7 @@ enum key {
 	KEY_STATS,
 	KEY_LANGUAGES,
 	KEY_TRACE,
+	KEY_PROFILE,
 };
 
 static const char doc[] =
@@ -50,6 +51,9 @@ static const struct argp_option fixed_options[] = {
 	{ "isolation", KEY_ISOLATION, "KIND", 0,
 		"auto (default: the strongest there is), vm, container, or process (not isolated: for "
 		"trusted code)",
+		3 },
+	{ "profile", KEY_PROFILE, "NAME", 0,
+		"what a warm machine has loaded, with --isolation vm. Default: what suits the code",
 		3 },
 	{ "network", KEY_NETWORK, "KIND", 0, "none (default), or host (all of this machine's)", 3 },
 	{ "max-output", KEY_MAX_OUTPUT, "SIZE", 0,
@@ -269,6 +273,9 @@ static error_t on_option(int key, char *value, struct argp_state *state)
 		return 0;
 	case KEY_TRACE:
 		o->request.trace = 1;
+		return 0;
+	case KEY_PROFILE:
+		o->request.profile = value;
 		return 0;
 	case KEY_LANGUAGES:
 		add_string(state, o->dirs, &o->dirs_count, value);

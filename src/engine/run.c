@@ -552,6 +552,9 @@ static int choose_warmth(struct hotcell *h, const struct hotcell_request *q,
 		return err_set(e, ERR_INPUT,
 			"profiles are for vm isolation, and this is %s isolation",
 			isolation_name(kind));
+	/* A name that is wrong is told, also where the program starts cold. */
+	if (q->profile && !snapshot_profile(tool->language, q->profile, NULL, 0, e))
+		return -1;
 	if (!may_be_warm(h, q, tool, kind) || !snapshot_suits_env(q->env))
 		return 0;
 	*ret = snapshot_profile(

@@ -384,6 +384,19 @@ static bool has_word(const char *code, size_t len, const struct strings *words)
 	return false;
 }
 
+static void tell_profiles(const struct language *language, const char *name, struct err *e)
+{
+	auto_buf struct buf list = { 0 };
+
+	for (unsigned i = 0; i < language->profiles_count; i++)
+		buf_addf(&list, "%s%s", i ? ", " : "", language->profiles[i].name);
+	if (list.len)
+		err_set(e, ERR_NOT_FOUND, "%s has no profile '%s'; it has: %s", language->name,
+			name, list.data);
+	else
+		err_set(e, ERR_NOT_FOUND, "%s has no profiles", language->name);
+}
+
 const struct profile *snapshot_profile(const struct language *language, const char *name,
 	const char *code, size_t code_len, struct err *e)
 {
@@ -394,7 +407,7 @@ const struct profile *snapshot_profile(const struct language *language, const ch
 			return p;
 	}
 	if (name) {
-		err_set(e, ERR_NOT_FOUND, "%s has no profile '%s'", language->name, name);
+		tell_profiles(language, name, e);
 		return NULL;
 	}
 	return language->profiles_count ? &language->profiles[0] : NULL;

@@ -133,3 +133,36 @@ int main(int argc, char **argv, char **env)
     result = private.run("--isolation", "vm", "-l", "sh", "-c", "", "--open-files", "77")
     assert result.out.splitlines() == ["-1 -1", "1000 1001 1002 ", "-1 1",
                                        "hotcell-vmm --open-files=77 0"], result
+
+
+# ---- --profile ----
+
+
+def loaded(hotcell, *args):
+    """Whether numpy was there before the program, in a machine that may be warm."""
+    code = "import sys; print('numpy.core' in sys.modules or 'numpy._core' in sys.modules)"
+    return vm(hotcell, "-l", "python", "-c", code.replace("numpy", "num' + 'py"), *args)["stdout"]
+
+
+def test_a_profile_is_what_its_machine_has_loaded(hotcell):
+    assert loaded(hotcell, "--profile", "data") == "True\n"
+    assert loaded(hotcell, "--profile", "plain") == loaded(hotcell) == "False\n"
+
+
+def test_a_profile_that_there_is_not_is_told_with_those_that_there_are(hotcell):
+    for more in ([], ["--trace"], ["--env", "LANG=C"]):
+        result = hotcell.run("--isolation", "vm", "-l", "python", "-c", "", "--profile", "dta", *more)
+        assert (result.code, result.out) == (125, "")
+        assert result.err == "hotcell: Python has no profile 'dta'; it has: plain, data\n"
+
+
+def test_a_language_without_profiles_says_so(hotcell):
+    result = hotcell.run("--isolation", "vm", "-l", "sh", "-c", "", "--profile", "plain")
+    assert (result.code, result.err) == (125, "hotcell: POSIX shell has no profiles\n")
+
+
+def test_profiles_are_for_machines(hotcell):
+    for isolation in ("container", "process"):
+        result = hotcell.run("--isolation", isolation, "-l", "python", "-c", "", "--profile", "plain")
+        assert result.code == 125
+        assert f"profiles are for vm isolation, and this is {isolation} isolation" in result.err
