@@ -185,7 +185,13 @@ struct hotcell_result {
 		uint64_t peak_memory_bytes;
 		uint64_t processes; /* at one time */
 	} usage;
-	char **limits_not_enforced; /* NULL-terminated: "memory: watched every 20 ms (soft)" */
+	struct {
+		uint64_t exits;         /* how often the program left its machine */
+		uint64_t unknown_calls; /* system calls that a vm does not have: ENOSYS */
+		char missing_call[32];  /* the first of them but for those that C libraries merely
+		                         * try; "" if there was none */
+	} vm;                           /* in vm isolation; else zero */
+	char **limits_not_enforced;     /* NULL-terminated: "memory: watched every 20 ms (soft)" */
 };
 
 /* Runs it and waits. */

@@ -193,6 +193,11 @@ static void print_stats(const struct hotcell_result *r)
 		r->language, r->isolation, (double)r->duration_us / 1000,
 		(double)r->usage.cpu_us / 1000, (double)r->usage.peak_memory_bytes / 1048576,
 		(unsigned long long)r->usage.processes, r->files_count);
+	if (strcmp(r->isolation, "vm") == 0)
+		fprintf(stderr, "hotcell: %s machine, left %llu times, %llu unknown calls%s%s\n",
+			r->warm ? "warm" : "cold", (unsigned long long)r->vm.exits,
+			(unsigned long long)r->vm.unknown_calls,
+			*r->vm.missing_call ? ", first " : "", r->vm.missing_call);
 }
 
 static int report(const struct run_options *o, const struct show *s, const struct hotcell_result *r)

@@ -40,6 +40,15 @@ static json_t *json_compile(const struct hotcell_compile *c)
 		"duration_ms", (json_int_t)(c->duration_us / 1000));
 }
 
+static json_t *json_vm(const struct hotcell_result *r)
+{
+	if (strcmp(r->isolation, "vm") != 0)
+		return json_null();
+	return json_pack("{s:b, s:I, s:I, s:o}", "warm", r->warm, "exits", (json_int_t)r->vm.exits,
+		"unknown_calls", (json_int_t)r->vm.unknown_calls, "missing_call",
+		*r->vm.missing_call ? json_string(r->vm.missing_call) : json_null());
+}
+
 json_t *json_result(const struct hotcell_result *r)
 {
 	json_t *not_enforced = json_array();
@@ -64,6 +73,7 @@ json_t *json_result(const struct hotcell_result *r)
 		json_pack("{s:I, s:I, s:I}", "cpu_ms", (json_int_t)(r->usage.cpu_us / 1000),
 			"peak_memory_bytes", (json_int_t)r->usage.peak_memory_bytes, "processes",
 			(json_int_t)r->usage.processes));
+	json_object_set_new(o, "vm", json_vm(r));
 	json_object_set_new(o, "truncated",
 		json_pack("{s:b, s:b}", "stdout", r->out.truncated, "stderr", r->err.truncated));
 	json_object_set_new(o, "limits_not_enforced", not_enforced);

@@ -18,6 +18,9 @@ static const char *const reason_names[] = {
 	[HOTCELL_CELL_FAILED] = "cell_failed",
 };
 
+_Static_assert(sizeof(((struct hotcell_result *)0)->vm.missing_call) == VMM_CALL_NAME_MAX,
+	"names of calls are of one size");
+
 const char *hotcell_reason_name(enum hotcell_reason reason)
 {
 	return reason_names[reason];
@@ -167,8 +170,11 @@ void result_complete(struct hotcell_work *work)
 	if (r->reason == HOTCELL_TIMEOUT)
 		r->exit_code = -1;
 	r->duration_us = work->exited.wall_us;
+	r->warm = work->profile != NULL;
+	r->vm.exits = work->exited.vm.exits;
+	r->vm.unknown_calls = work->exited.vm.unknown_calls;
+	memcpy(r->vm.missing_call, work->exited.vm.missing_call, sizeof(r->vm.missing_call));
 	/* What a watch saw last may be less than what the kernel told of those that ended. */
-	r->warm = work->exited.warm;
 	r->usage.cpu_us = work->exited.cpu_us;
 	if (u->cpu_us > work->cpu_before_us + r->usage.cpu_us)
 		r->usage.cpu_us = u->cpu_us - work->cpu_before_us;

@@ -22,6 +22,7 @@
 #include "base/own.h"
 #include "keeper/files.h"
 #include "keeper/program.h"
+#include "keeper/vmm.h"
 #include "keeper/warm.h"
 #include "wire/vmm_start.h"
 #include "workspace/walk.h"
@@ -205,6 +206,8 @@ static void send_exited(struct keeper *k, const char *text)
 		.text = text,
 	};
 
+	if (k->options->runs_vmm)
+		vmm_read_stats(&m.vm);
 	put_exited(&out_frame, &m);
 	send_frame(k, &out_frame);
 }
@@ -303,6 +306,7 @@ static void on_exec(struct keeper *k, struct msg_exec *m, int fd)
 		return;
 	}
 
+	vmm_clear_stats();
 	k->ended_by = ENDED_BY_ITSELF;
 	k->started_us = clock_now_us();
 	k->deadline_us = m->wall_ms ? k->started_us + (int64_t)m->wall_ms * 1000 : 0;
@@ -662,8 +666,10 @@ static int begin(struct keeper *k, const struct keeper_options *options, struct 
 	if (k->signal_fd < 0)
 		return err_sys(e, "signalfd");
 	fcntl(options->control_fd, F_SETFL, O_NONBLOCK);
-	if (options->runs_vmm)
+	if (options->runs_vmm) {
 		fd_set_proc(VMM_PROC_FD);
+		vmm_open_stats();
+	}
 	if (!options->runs_vmm) /* compilers are no guests */
 		make_build_dir(options->tmp);
 	return files_open(&k->files, options->workspace, e);

@@ -7,9 +7,48 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 
 enum { OWN_WORDS = 8 };
+
+/* ---- what is counted ---- */
+
+static struct vmm_stats none;
+static struct vmm_stats *stats = &none;
+
+/* Sealed: whoever holds it could make it shorter, and we would fall over it. */
+void vmm_open_stats(void)
+{
+	auto_close int fd = memfd_create("stats", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	void *page;
+
+	if (fd < 0 || ftruncate(fd, sizeof(*stats)) ||
+		fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		return;
+	page = mmap(NULL, sizeof(*stats), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (page != MAP_FAILED && dup3(fd, VMM_STATS_FD, O_CLOEXEC) >= 0)
+		stats = page;
+}
+
+void vmm_clear_stats(void)
+{
+	vmm_stats_clear(stats);
+}
+
+/* Whoever got out of his machine may have written anything there. */
+void vmm_read_stats(struct vm_counts *ret)
+{
+	*ret = (struct vm_counts){
+		.exits = atomic_load(&stats->exits),
+		.unknown_calls = atomic_load(&stats->unknown_calls),
+	};
+	memcpy(ret->missing_call, stats->missing_call, VMM_CALL_NAME_MAX);
+	ret->missing_call[call_name_length(ret->missing_call, VMM_CALL_NAME_MAX - 1)] = '\0';
+}
+
+/* ---- its command ---- */
 
 /* One at a time, as the keeper runs programs; written before vfork, whose child may write nothing. */
 static const char *words[EXEC_WORDS_MAX + OWN_WORDS];
@@ -67,7 +106,8 @@ int vmm_become(int warm_fd, int snapshot_fd)
 
 	if (fcntl(VMM_KVM_FD, F_SETFD, 0) || fcntl(VMM_SELF_FD, F_SETFD, 0))
 		return errno;
-	fcntl(VMM_PROC_FD, F_SETFD, 0); /* may be absent */
+	fcntl(VMM_PROC_FD, F_SETFD, 0); /* these may be absent */
+	fcntl(VMM_STATS_FD, F_SETFD, 0);
 	if ((warm_fd >= 0 && dup2(warm_fd, VMM_WARM_FD) < 0) ||
 		(snapshot_fd >= 0 && dup2(snapshot_fd, VMM_SNAPSHOT_FD) < 0))
 		return errno;

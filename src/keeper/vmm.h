@@ -5,6 +5,11 @@
 
 #include "wire/cell_wire.h"
 
+/* The page in which machines count, at VMM_STATS_FD. Without one nothing is counted. */
+void vmm_open_stats(void);
+void vmm_clear_stats(void);
+void vmm_read_stats(struct vm_counts *ret);
+
 /* NULL-terminated; points into `exec`, and is valid until the next one is written. */
 const char *const *vmm_write_command(const struct msg_exec *exec);
 /* For one that starts from a snapshot. */

@@ -6,6 +6,7 @@
 #include "vmm/fds.h"
 #include "vmm/signal.h"
 #include "vmm/stub/layout.h"
+#include "vmm/stats.h"
 #include "vmm/thread.h"
 #include "vmm/tick.h"
 #include "vmm/trace.h"
@@ -113,13 +114,6 @@ void guest_die(struct guest *g, int number)
 
 /* ---- calls ---- */
 
-static void unknown_call(struct guest *g, uint64_t number)
-{
-	g->unknown_calls++;
-	if (number < sizeof(g->unknown_seen) * 8)
-		g->unknown_seen[number / 8] |= (uint8_t)(1 << number % 8);
-}
-
 static int64_t dispatch(struct guest *g, const struct call *call)
 {
 	const struct call_row *row;
@@ -128,11 +122,7 @@ static int64_t dispatch(struct guest *g, const struct call *call)
 		return warm_call(g, call);
 	warm_watch(g, call);
 	row = call_find(call->number);
-	if (!row || !row->handler) {
-		unknown_call(g, call->number);
-		return -ENOSYS;
-	}
-	return row->handler(g, call->a);
+	return row && row->handler ? row->handler(g, call->a) : -ENOSYS;
 }
 
 /* Makes the call that the current thread is in, for the first time or again. */
@@ -144,6 +134,8 @@ static void serve(struct guest *g)
 
 	guest_flush_output(g);
 	result = dispatch(g, &t->call);
+	if (result == -ENOSYS)
+		stats_count_unknown(t->call.number);
 	if (g->traces && result != CALL_WAITS && result != CALL_YIELDS)
 		trace_call(g, &t->call, result);
 	if (result == CALL_WAITS) {
@@ -343,6 +335,7 @@ void guest_run(struct guest *g)
 		exit = vcpu_run(&g->cpu, &guest_thread(g)->registers, g->mem.host, &fault);
 		g->in_books = true;
 		g->exits++;
+		stats_count_exit();
 		switch (exit) {
 		case VCPU_CALL:
 			take_call(g);

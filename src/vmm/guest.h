@@ -108,9 +108,7 @@ struct guest {
 	 * written books behind, which are its parent's too. */
 	volatile bool in_books;
 
-	uint64_t exits; /* statistics */
-	uint64_t unknown_calls;
-	uint8_t unknown_seen[64]; /* bits by call number, so that each is told once */
+	uint64_t exits;
 };
 
 static inline struct thread *guest_thread(struct guest *g)

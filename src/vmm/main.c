@@ -13,6 +13,7 @@
 #include "vmm/process.h"
 #include "vmm/signal.h"
 #include "vmm/snapshot.h"
+#include "vmm/stats.h"
 #include "vmm/tables.h"
 #include "vmm/thread.h"
 #include "vmm/tick.h"
@@ -217,6 +218,7 @@ int main(int argc, char **argv)
 	while (at < argc && strncmp(argv[at], "--", 2) == 0)
 		if (!take_option(&options, argv[at++]))
 			fail("unknown option '%s'", argv[at - 1]);
+	stats_open();
 	if (options.warm == WARM_SERVES)
 		serve_from_snapshot(g, &options);
 	if (at >= argc)

@@ -6,6 +6,7 @@
 #include "vmm/pids.h"
 #include "vmm/signal.h"
 #include "vmm/snapshot.h"
+#include "vmm/stats.h"
 #include "vmm/thread.h"
 #include "vmm/tick.h"
 #include "wire/vmm_start.h"
@@ -38,7 +39,6 @@ static bool has_streams; /* descriptors 0 to 2 are there, and as a quiet run fou
 static uint8_t seed[WARM_SEED_SIZE];
 static size_t request_len; /* of what is left to be read */
 static size_t request_at;
-static uint64_t exits_before;
 static uint64_t cpu_before_us;
 
 void warm_open(struct guest *g, enum warm_mode wanted)
@@ -78,14 +78,12 @@ static uint64_t cpu_us(void)
 	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-static void answer(uint32_t kind, uint32_t status, const struct guest *g)
+static void answer(uint32_t kind, uint32_t status)
 {
 	struct rusage usage = { 0 };
 	struct warm_answer a = {
 		.kind = kind,
 		.status = status,
-		.exits = g->exits - exits_before,
-		.unknown_calls = g->unknown_calls,
 		.cpu_us = cpu_us() - cpu_before_us,
 	};
 
@@ -178,7 +176,7 @@ static void begin_run(struct guest *g)
 	g->pid = PIDS_FROM + (int)(((unsigned)getpid() * 64 + runs++) % PIDS);
 	pids_set(getpid(), g->pid);
 	guest_thread(g)->tid = g->pid;
-	exits_before = g->exits;
+	stats_clear();
 	cpu_before_us = cpu_us();
 	tick_start();
 	guest_set_clock(g);
@@ -288,7 +286,7 @@ void warm_watch(struct guest *g, const struct call *call)
 	is_quiet = has_streams = false;
 	if (!is_running || is_rehearsal)
 		return;
-	answer(WARM_GOES_OUT, 0, g);
+	answer(WARM_GOES_OUT, 0);
 	wait_for_order(WARM_STAGED);
 }
 
@@ -325,7 +323,7 @@ static int64_t end_run(struct guest *g, uint64_t address, uint64_t size)
 		return -EBADF;
 	guest_flush_output(g);
 	if (!is_rehearsal)
-		answer(is_spoiled ? WARM_DONE_SPOILED : WARM_DONE, end.status, g);
+		answer(is_spoiled ? WARM_DONE_SPOILED : WARM_DONE, end.status);
 	if (is_spoiled || is_last)
 		_exit(0);
 	tick_stop();
@@ -342,7 +340,7 @@ static int64_t end_run(struct guest *g, uint64_t address, uint64_t size)
 	if (snapshot_verify(g))
 		abort();
 #endif
-	answer(WARM_READY, 0, g);
+	answer(WARM_READY, 0);
 	/* The thread that waited for a request when the snapshot was made does so again. */
 	guest_thread(g)->waits = false;
 	guest_thread(g)->tries_again = true;

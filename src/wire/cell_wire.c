@@ -154,6 +154,27 @@ bool get_output(struct frame_in *f, struct msg_output *m)
 	return frame_in_done(f) && (m->stream == STREAM_STDOUT || m->stream == STREAM_STDERR);
 }
 
+size_t call_name_length(const char *name, size_t size)
+{
+	size_t len = 0;
+
+	while (len < size && ((name[len] >= 'a' && name[len] <= 'z') || name[len] == '_' ||
+				     (name[len] >= '0' && name[len] <= '9')))
+		len++;
+	return len;
+}
+
+static bool get_call_name(struct frame_in *f, char *ret)
+{
+	const char *name = frame_get_string(f);
+	size_t len = call_name_length(name, VMM_CALL_NAME_MAX);
+
+	if (len == VMM_CALL_NAME_MAX || name[len])
+		return false;
+	memcpy(ret, name, len + 1);
+	return true;
+}
+
 void put_exited(struct frame_out *f, const struct msg_exited *m)
 {
 	frame_begin(f, CELL_EXITED);
@@ -166,6 +187,9 @@ void put_exited(struct frame_out *f, const struct msg_exited *m)
 	frame_put_u8(f, m->disk_full);
 	frame_put_u8(f, m->warm);
 	frame_put_u8(f, m->nothing_new);
+	frame_put_u64(f, m->vm.exits);
+	frame_put_u64(f, m->vm.unknown_calls);
+	frame_put_string(f, m->vm.missing_call);
 	for (int i = 0; i < 2; i++)
 		frame_put_bytes(f, m->out[i], m->out_len[i]);
 	frame_put_string(f, m->text);
@@ -173,6 +197,8 @@ void put_exited(struct frame_out *f, const struct msg_exited *m)
 
 bool get_exited(struct frame_in *f, struct msg_exited *m)
 {
+	bool has_name;
+
 	m->ended_by = frame_get_u8(f);
 	m->wait_status = frame_get_u32(f);
 	m->wall_us = frame_get_u64(f);
@@ -182,10 +208,13 @@ bool get_exited(struct frame_in *f, struct msg_exited *m)
 	m->disk_full = frame_get_u8(f);
 	m->warm = frame_get_u8(f);
 	m->nothing_new = frame_get_u8(f);
+	m->vm.exits = frame_get_u64(f);
+	m->vm.unknown_calls = frame_get_u64(f);
+	has_name = get_call_name(f, m->vm.missing_call);
 	for (int i = 0; i < 2; i++)
 		m->out[i] = frame_get_bytes(f, &m->out_len[i]);
 	m->text = frame_get_string(f);
-	return frame_in_done(f) && m->ended_by < ENDED_BY_COUNT;
+	return frame_in_done(f) && has_name && m->ended_by < ENDED_BY_COUNT;
 }
 
 void put_file(struct frame_out *f, const struct msg_file *m)

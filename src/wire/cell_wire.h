@@ -21,6 +21,7 @@
 #include "base/file_kind.h"
 #include "wire/frame.h"
 #include "wire/limits.h"
+#include "wire/vmm_stats.h"
 
 #include <stdbool.h>
 
@@ -109,6 +110,13 @@ enum ended_by {
 	ENDED_BY_COUNT,
 };
 
+/* Of a vm cell's run; else zero. */
+struct vm_counts {
+	uint64_t exits;
+	uint64_t unknown_calls;
+	char missing_call[VMM_CALL_NAME_MAX]; /* plain letters, digits and '_' */
+};
+
 struct msg_exited {
 	uint8_t ended_by;
 	uint32_t wait_status;
@@ -119,6 +127,7 @@ struct msg_exited {
 	uint8_t disk_full;
 	uint8_t warm;        /* a warm machine served it, and is ready for another one or will be */
 	uint8_t nothing_new; /* no file was made: no list follows */
+	struct vm_counts vm;
 	const uint8_t *out[2]; /* the last of stdout and of stderr */
 	size_t out_len[2];
 	const char *text;
@@ -150,6 +159,9 @@ struct msg_data {
 struct msg_got {
 	uint32_t error; /* errno, 0 = all of the file was sent */
 };
+
+/* How much of `name` can be that of a system call. */
+size_t call_name_length(const char *name, size_t size);
 
 void put_put(struct frame_out *f, const struct msg_put *m);
 bool get_put(struct frame_in *f, struct msg_put *m);

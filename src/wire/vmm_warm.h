@@ -39,8 +39,6 @@ enum warm_kind {
 struct warm_answer {
 	uint32_t kind;
 	uint32_t status;
-	uint64_t exits;         /* how often the run left the guest */
-	uint64_t unknown_calls; /* system calls that there are none of */
 	uint64_t cpu_us;
 	uint64_t max_rss_bytes; /* of the machine since its first run: never too little */
 };

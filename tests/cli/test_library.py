@@ -120,7 +120,7 @@ WALLS = ["container", "vm"]
 
 
 def in_one_cell(programs, isolation, *lines):
-    done = subprocess.run([programs / "reuse", isolation], input="".join(line + "\n" for line in lines),
+    done = subprocess.run([programs / "reuse", *isolation.split()], input="".join(line + "\n" for line in lines),
                           capture_output=True, text=True, timeout=harness.PATIENCE_S)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.splitlines()
@@ -139,6 +139,15 @@ def test_a_run_has_its_own_limits_and_settings(programs, isolation):
     assert in_one_cell(programs, isolation, f"9000 40 - {files}", f"9000 90 - {files}", f"9000 40 - {files}",
                        f"9000 40 TZ=XYZ1 {zone}", f"9000 40 - {zone}") == [
         "exited 0 40|", "exited 0 90|", "exited 0 40|", "exited 0 XYZ|", "exited 0 UTC|"]
+
+
+def test_a_run_in_a_vm_has_its_own_counts(programs):
+    """The cell's first machine rehearses; one that forked is not used again."""
+    code = "import ctypes, os; [ctypes.CDLL(None).syscall(n, 0, 0, 0, 0) for n in (%s)]"
+    assert in_one_cell(programs, "vm count", "9000 99 - pass", f"9000 99 - {code % '101, 999'}", "9000 99 - pass",
+                       f"9000 99 - {code % '998,'}; os.fork() or os._exit(0); os.wait()",
+                       f"9000 99 - pass") == [
+        "0  exited 0 |", "2 ptrace exited 0 |", "0  exited 0 |", "1 call_998 exited 0 |", "0  exited 0 |"]
 
 
 def test_a_run_in_a_vm_finds_nothing_of_the_one_before(programs):

@@ -1,5 +1,6 @@
 """vm isolation: a container cell whose program is a guest of hotcell-vmm."""
 import os
+import re
 import shutil
 
 import harness
@@ -131,7 +132,7 @@ int main(int argc, char **argv, char **env)
                                            str(private.where / "spy.c")]) == 0
     spy.chmod(0o755)
     result = private.run("--isolation", "vm", "-l", "sh", "-c", "", "--open-files", "77")
-    assert result.out.splitlines() == ["-1 -1", "1000 1001 1002 ", "-1 1",
+    assert result.out.splitlines() == ["-1 -1", "1000 1001 1002 1005 ", "-1 1",
                                        "hotcell-vmm --open-files=77 0"], result
 
 
@@ -166,3 +167,84 @@ def test_profiles_are_for_machines(hotcell):
         result = hotcell.run("--isolation", isolation, "-l", "python", "-c", "", "--profile", "plain")
         assert result.code == 125
         assert f"profiles are for vm isolation, and this is {isolation} isolation" in result.err
+
+
+# ---- what is counted ----
+
+UNKNOWN = r"""
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static int unknown(long number)
+{
+	return syscall(number, 0, 0, 0, 0) == -1 && errno == ENOSYS;
+}
+int main(int argc, char **argv)
+{
+	int fine = unknown(SYS_clone3) + unknown(SYS_ptrace) + unknown(SYS_shmget) + unknown(499);
+
+	if (fork() == 0) {
+		fine = unknown(499);
+		if (argc > 1)
+			_exit(0);
+		execl("/bin/sh", "sh", "-c", "exit 0", NULL);
+	}
+	wait(NULL);
+	printf("%d\n", fine);
+	fflush(stdout);
+	if (argc > 1 && argv[1][0] == 'k')
+		kill(getpid(), SIGKILL);
+	if (argc > 1)
+		for (;;)
+			;
+	return 0;
+}
+"""
+
+
+def test_unknown_calls_are_counted_and_the_first_is_named(hotcell):
+    """All processes of the run together; what C libraries merely try is counted, and not named."""
+    counts = vm(hotcell, "-l", "c", "-c", UNKNOWN, "--arg", "k")
+    assert (counts["stdout"], counts["exit_code"]) == ("4\n", 137)
+    own = vm(hotcell, "-l", "c", "-c", "int main(void) { return 0; }")["vm"]
+    assert own["missing_call"] is None and own["warm"] is False
+    assert own["unknown_calls"] <= 2  # rseq, of the C library
+    assert counts["vm"]["missing_call"] == "ptrace"
+    assert counts["vm"]["unknown_calls"] == own["unknown_calls"] + 5
+    assert counts["vm"]["exits"] > own["exits"] > 0
+
+
+def test_what_another_program_of_the_run_did_is_counted_too(hotcell):
+    shell = vm(hotcell, "-l", "sh", "-c", "exit 0")["vm"]["unknown_calls"]
+    own = vm(hotcell, "-l", "c", "-c", "int main(void) { return 0; }")["vm"]["unknown_calls"]
+    assert vm(hotcell, "-l", "c", "-c", UNKNOWN)["vm"]["unknown_calls"] == own + 5 + shell
+
+
+def test_a_run_that_was_ended_has_its_counts(hotcell):
+    object = vm(hotcell, "-l", "c", "-c", UNKNOWN, "--arg", "x", "--timeout", "2s")
+    assert object["reason"] == "timeout"
+    assert object["vm"]["missing_call"] == "ptrace" and object["vm"]["unknown_calls"] >= 5
+
+
+def test_a_warm_run_is_counted_from_its_own_beginning(hotcell):
+    object = vm(hotcell, "-l", "python", "-c", "print(1)")
+    assert object["vm"]["warm"] is True
+    assert object["vm"]["unknown_calls"] == 0 and 0 < object["vm"]["exits"] < 100
+    object = vm(hotcell, "-l", "python", "-c",
+                "import ctypes\nfor n in (998, 999, 998): ctypes.CDLL(None).syscall(n)")
+    assert (object["vm"]["unknown_calls"], object["vm"]["missing_call"]) == (3, "call_998")
+
+
+def test_other_isolations_count_nothing(hotcell):
+    assert hotcell.json("--isolation", "container", "-l", "sh", "-c", "")["vm"] is None
+
+
+def test_stats_tell_of_the_machine(hotcell):
+    err = hotcell.run("--isolation", "vm", "--stats", "-l", "c", "-c", UNKNOWN).err
+    assert re.search(r"^hotcell: cold machine, left \d+ times, \d+ unknown calls, first ptrace$", err, re.M)
+    err = hotcell.run("--isolation", "vm", "--stats", "-l", "python", "-c", "").err
+    assert re.search(r"^hotcell: warm machine, left \d+ times, 0 unknown calls$", err, re.M)
+    assert "machine" not in hotcell.run("--isolation", "container", "--stats", "-l", "sh", "-c", "").err

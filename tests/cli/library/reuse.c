@@ -1,6 +1,7 @@
-/* reuse ISOLATION: a program that runs Python again and again in one cell that it made ahead, for
+/* reuse ISOLATION [count]: a program that runs Python again and again in one cell that it made ahead, for
  * test_library.py. Each line of its standard input is "CPU-MS OPEN-FILES SETTING CODE" (a setting of
- * "-" is none, "\n" is a line's end); it answers with the reason, the exit code and the output. */
+ * "-" is none, "\n" is a line's end); it answers with the reason, the exit code and the output; first
+ * of all with the number of unknown system calls, if that is asked for. */
 #include <hotcell.h>
 
 #include <stdio.h>
@@ -50,6 +51,9 @@ int main(int argc, char **argv)
 			fprintf(stderr, "%s\n", e.text);
 			return 1;
 		}
+		if (argc > 2)
+			printf("%llu %s ", (unsigned long long)result->vm.unknown_calls,
+				result->vm.missing_call);
 		printf("%s %d %s|", hotcell_reason_name(result->reason), result->exit_code,
 			result->out.data);
 		puts(result->err.data);
