@@ -120,7 +120,7 @@ static int64_t dispatch(struct guest *g, const struct call *call)
 
 	if (warm_takes(g, call))
 		return warm_call(g, call);
-	warm_watch(g, call);
+	warm_watch(call);
 	row = call_find(call->number);
 	return row && row->handler ? row->handler(g, call->a) : -ENOSYS;
 }

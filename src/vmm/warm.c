@@ -279,7 +279,7 @@ static void wait_for_order(uint8_t wanted)
 		_exit(0);
 }
 
-void warm_watch(struct guest *g, const struct call *call)
+void warm_watch(const struct call *call)
 {
 	if (mode != WARM_SERVES || !is_quiet || stays_inside(call))
 		return;

@@ -19,7 +19,7 @@ bool warm_takes(struct guest *g, const struct call *call);
 int64_t warm_call(struct guest *g, const struct call *call);
 
 /* A call that is not the driver's own is about to be made. */
-void warm_watch(struct guest *g, const struct call *call);
+void warm_watch(const struct call *call);
 
 /* Nobody can run: the moment for a snapshot, if one is to be made. */
 void warm_idle(struct guest *g);
