@@ -174,8 +174,10 @@ struct hotcell_result {
 	char reason_text[256]; /* for people; may be empty */
 	uint64_t duration_us;
 	const char *isolation; /* "container", "vm" or "process" */
-	int warm;              /* a warm machine served it */
-	char *language;        /* its id */
+	/* Why it is not a vm, though that was left to us; else "". */
+	char isolation_why[160];
+	int warm;       /* a warm machine served it */
+	char *language; /* its id */
 	struct hotcell_compile compile;
 	struct hotcell_file *files; /* new or changed */
 	size_t files_count;

@@ -193,6 +193,8 @@ static void print_stats(const struct hotcell_result *r)
 		r->language, r->isolation, (double)r->duration_us / 1000,
 		(double)r->usage.cpu_us / 1000, (double)r->usage.peak_memory_bytes / 1048576,
 		(unsigned long long)r->usage.processes, r->files_count);
+	if (*r->isolation_why)
+		fprintf(stderr, "hotcell: in a container: %s\n", r->isolation_why);
 	if (strcmp(r->isolation, "vm") == 0)
 		fprintf(stderr, "hotcell: %s machine, left %llu times, %llu unknown calls%s%s\n",
 			r->warm ? "warm" : "cold", (unsigned long long)r->vm.exits,

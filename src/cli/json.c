@@ -65,6 +65,7 @@ json_t *json_result(const struct hotcell_result *r)
 	json_object_set_new(o, "timed_out", json_boolean(r->reason == HOTCELL_TIMEOUT));
 	json_object_set_new(o, "duration_ms", json_integer((json_int_t)(r->duration_us / 1000)));
 	json_object_set_new(o, "isolation", json_string(r->isolation));
+	json_object_set_new(o, "isolation_why", json_string(r->isolation_why));
 	json_object_set_new(o, "language", json_string(r->language));
 	json_object_set_new(o, "compile", json_compile(&r->compile));
 	json_object_set_new(o, "files", json_files(r));

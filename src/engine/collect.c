@@ -29,10 +29,12 @@ void collect_output(struct hotcell_work *work, const struct msg_output *m)
 
 	buf_add(&c->bytes, m->data, take);
 	c->truncated |= take < m->data_len;
-	if (work->request.on_output)
-		work->request.on_output(work->request.context,
-			m->stream == STREAM_STDERR ? HOTCELL_STDERR : HOTCELL_STDOUT, compiling,
-			(const char *)m->data, m->data_len);
+	if (!work->request.on_output)
+		return;
+	work->has_streamed = true;
+	work->request.on_output(work->request.context,
+		m->stream == STREAM_STDERR ? HOTCELL_STDERR : HOTCELL_STDOUT, compiling,
+		(const char *)m->data, m->data_len);
 }
 
 int collect_file(struct hotcell_work *work, const struct msg_file *m)

@@ -146,12 +146,14 @@ static void open_cache(struct hotcell *h, const struct hotcell_options *o)
 		h->cache_dir = take_ptr(&dir);
 }
 
+/* What is most likely asked for first. */
 static enum isolation_kind first_kind(const struct hotcell_options *o)
 {
 	if (o->once && o->once_isolation == HOTCELL_ISOLATION_PROCESS)
 		return ISOLATION_PROCESS;
-	return o->once && o->once_isolation == HOTCELL_ISOLATION_VM ? ISOLATION_VM :
-								      ISOLATION_CONTAINER;
+	if (o->once && o->once_isolation == HOTCELL_ISOLATION_CONTAINER)
+		return ISOLATION_CONTAINER;
+	return access("/dev/kvm", R_OK | W_OK) == 0 ? ISOLATION_VM : ISOLATION_CONTAINER;
 }
 
 int hotcell_open(

@@ -142,6 +142,7 @@ int tool_find(struct hotcell *h, const struct language *language, bool want_vers
 	enum isolation_kind kind, struct tool *ret, struct err *e);
 void tool_free(struct tool *tool);
 void tool_forget_all(struct hotcell *h);
+bool tool_compiles(const struct tool *tool);
 const struct strings *tool_command(
 	const struct strings *of_candidate, const struct strings *of_language);
 

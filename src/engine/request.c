@@ -3,6 +3,7 @@
 #include "base/own.h"
 #include "base/path.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -62,22 +63,31 @@ const struct language *request_language(
 	return found;
 }
 
-/* Until hotcell-vmm has proved itself, it is for those who ask for it. */
-enum { AUTO_TAKES_VM = false };
-
-static bool can_run_vm(const struct hotcell *h)
+/* Why there is no vm for it, "" if there is. */
+static void find_obstacle(
+	const struct hotcell *h, const struct language *language, char *ret, size_t size)
 {
-	return access("/dev/kvm", R_OK | W_OK) == 0 && access(h->vmm_path, X_OK) == 0;
+	ret[0] = '\0';
+	if (language->vm != LANGUAGE_VM_YES)
+		snprintf(ret, size, "%s cannot be run in a vm yet", language->name);
+	else if (access("/dev/kvm", R_OK | W_OK))
+		snprintf(ret, size, "a vm needs /dev/kvm: %s", strerror(errno));
+	else if (access(h->vmm_path, X_OK))
+		snprintf(ret, size, "a vm needs hotcell-vmm: %s", strerror(errno));
 }
 
 int request_isolation(struct hotcell *h, const struct hotcell_request *q,
-	const struct language *language, enum isolation_kind *ret, struct err *e)
+	const struct language *language, enum isolation_kind *ret, char *ret_why, size_t why_size,
+	struct err *e)
 {
+	ret_why[0] = '\0';
 	switch (q->isolation) {
 	case HOTCELL_ISOLATION_AUTO:
-		*ret = AUTO_TAKES_VM && language->vm == LANGUAGE_VM_YES && can_run_vm(h) ?
-			       ISOLATION_VM :
-			       ISOLATION_CONTAINER;
+		if (!q->cell)
+			find_obstacle(h, language, ret_why, why_size);
+		*ret = q->cell    ? q->cell->link->kind :
+		       ret_why[0] ? ISOLATION_CONTAINER :
+				    ISOLATION_VM;
 		break;
 	case HOTCELL_ISOLATION_CONTAINER:
 		*ret = ISOLATION_CONTAINER;
@@ -194,9 +204,7 @@ int request_stage(const struct hotcell_request *q, const struct tool *tool, stru
 
 bool request_compiles(const struct hotcell_work *work)
 {
-	return !work->raw_argv && !work->compiled &&
-	       tool_command(&work->tool.candidate->compile, &work->tool.language->compile)->count >
-		       0;
+	return !work->raw_argv && !work->compiled && tool_compiles(&work->tool);
 }
 
 /* What is asked of the program is not asked of its compiler: it has what its language says, else

@@ -7,9 +7,11 @@
 /* The language that the request names, or that its entry file betrays. */
 const struct language *request_language(
 	struct hotcell *h, const struct hotcell_request *q, struct err *e);
-/* The isolation that it asks for, or the best that machine and language have. */
+/* The isolation that it asks for, or the best that machine and language have; *ret_why says why the
+ * best is no vm. */
 int request_isolation(struct hotcell *h, const struct hotcell_request *q,
-	const struct language *language, enum isolation_kind *ret, struct err *e);
+	const struct language *language, enum isolation_kind *ret, char *ret_why, size_t why_size,
+	struct err *e);
 /* Limits, network and needs of a cell of ret->kind. */
 int request_wish(const struct hotcell_request *q, const struct tool *tool, struct cell_wish *ret,
 	struct err *e);

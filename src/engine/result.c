@@ -31,6 +31,7 @@ void result_begin(struct hotcell_work *work)
 	work->result = xalloc(sizeof(*work->result));
 	work->result->language = xstrdup(work->tool.language->id);
 	work->result->isolation = isolation_name(work->wish.kind);
+	snprintf(work->result->isolation_why, sizeof(work->result->isolation_why), "%s", work->why);
 	work->result->limits_not_enforced = xalloc((LIMIT_COUNT + 2) * sizeof(char *));
 }
 

@@ -16,7 +16,7 @@ static const unsigned may_go[] = {
 	[WORK_STAGING] = TO(COMPILING) | TO(RUNNING) | TO(DONE),
 	[WORK_COMPILING] = TO(RUNNING) | TO(CARRYING) | TO(SETTLING) | TO(DONE),
 	[WORK_CARRYING] = TO(MAKING) | TO(DONE),
-	[WORK_RUNNING] = TO(SETTLING) | TO(DONE),
+	[WORK_RUNNING] = TO(MAKING) | TO(SETTLING) | TO(DONE),
 	[WORK_SETTLING] = TO(GETTING) | TO(DONE),
 	[WORK_GETTING] = TO(DONE),
 	[WORK_DONE] = 0,
@@ -271,6 +271,22 @@ static void take_last_output(struct hotcell_work *work, const struct msg_exited 
 	}
 }
 
+static int set_out(struct hotcell_work *work, struct err *e);
+
+/* From the beginning, in a container. */
+static void begin_again(struct hotcell_work *work)
+{
+	struct err e = { 0 };
+
+	timer_stop(work->engine, &work->timer);
+	leave_cell(work);
+	again_forget(work);
+	work_goto(work, WORK_MAKING);
+	work->wish.kind = ISOLATION_CONTAINER;
+	if (set_out(work, &e))
+		work_fail(work, &e);
+}
+
 static void on_exited(struct hotcell_work *work, const struct msg_exited *m)
 {
 	bool compiled = work->step == WORK_COMPILING;
@@ -278,6 +294,10 @@ static void on_exited(struct hotcell_work *work, const struct msg_exited *m)
 
 	if (work->step != WORK_COMPILING && work->step != WORK_RUNNING)
 		return;
+	if (!compiled && again_wanted(work, m)) {
+		begin_again(work);
+		return;
+	}
 	if (m->ended_by == ENDED_BY_FAILURE && !work->raw_argv) {
 		err_set(&e, ERR_SYSTEM, "%s", m->text);
 		work_fail(work, &e);
@@ -291,6 +311,7 @@ static void on_exited(struct hotcell_work *work, const struct msg_exited *m)
 	if (m->ended_by == ENDED_BY_FAILURE)
 		work->exited.wait_status = 127 << 8;
 	if (!compiled) {
+		again_advise(work, m);
 		settle(work, false);
 		step_if_settled(work);
 		return;
@@ -567,20 +588,32 @@ static int choose_warmth(struct hotcell *h, const struct hotcell_request *q,
 	return 0;
 }
 
+/* From the request to a run in a cell of wish.kind. */
+static int set_out(struct hotcell_work *work, struct err *e)
+{
+	const struct hotcell_request *q = &work->request;
+	struct cell_wish wish = { .kind = work->wish.kind };
+
+	if (request_wish(q, &work->tool, &wish, e) ||
+		request_stage(q, &work->tool, &work->staging, &work->entry, e) ||
+		choose_warmth(work->engine, q, &work->tool, wish.kind, &work->profile,
+			&work->snapshot_fd, e))
+		return -1;
+	work->clears = may_be_warm(work->engine, q, &work->tool, wish.kind);
+	return collect_prepare(work, e) || begin(work, &wish, e) ? -1 : 0;
+}
+
 int hotcell_start(struct hotcell *h, const struct hotcell_request *request,
 	struct hotcell_work **ret, struct hotcell_error *error)
 {
 	struct hotcell_work *work = work_new(h, request);
 	struct err e = { 0 };
 	const struct language *language = request_language(h, request, &e);
-	struct cell_wish wish;
 
-	if (!language || request_isolation(h, request, language, &wish.kind, &e) ||
-		tool_find(h, language, false, wish.kind, &work->tool, &e) ||
-		request_wish(request, &work->tool, &wish, &e) ||
-		request_stage(request, &work->tool, &work->staging, &work->entry, &e) ||
-		choose_warmth(
-			h, request, &work->tool, wish.kind, &work->profile, &work->snapshot_fd, &e))
+	if (!language ||
+		request_isolation(
+			h, request, language, &work->wish.kind, work->why, sizeof(work->why), &e) ||
+		tool_find(h, language, false, work->wish.kind, &work->tool, &e))
 		goto failed;
 	if (request->last_line &&
 		!tool_command(&work->tool.candidate->last_line, &language->last_line)->count) {
@@ -588,8 +621,7 @@ int hotcell_start(struct hotcell *h, const struct hotcell_request *request,
 			language->name);
 		goto failed;
 	}
-	work->clears = may_be_warm(h, request, &work->tool, wish.kind);
-	if (collect_prepare(work, &e) || begin(work, &wish, &e))
+	if (set_out(work, &e))
 		goto failed;
 	*ret = work;
 	return 0;
@@ -662,13 +694,18 @@ int hotcell_cell_make(struct hotcell *h, const struct hotcell_request *request,
 	struct tool tool = { 0 };
 	const struct profile *profile = NULL;
 	auto_buf struct buf rehearsal = { 0 };
+	char why[160];
 	int fd;
-	int failed = !language || request_isolation(h, request, language, &wish.kind, &e) ||
-		     tool_find(h, language, false, wish.kind, &tool, &e) ||
-		     request_wish(request, &tool, &wish, &e) ||
-		     choose_warmth(h, request, &tool, wish.kind, &profile, &fd, &e) ||
-		     cell_make(h, &wish, ret, &e);
+	int failed = !language ||
+		     request_isolation(h, request, language, &wish.kind, why, sizeof(why), &e) ||
+		     tool_find(h, language, false, wish.kind, &tool, &e);
 
+	/* A compiler and its program would need two cells. */
+	if (!failed && request->isolation == HOTCELL_ISOLATION_AUTO && tool_compiles(&tool))
+		wish.kind = ISOLATION_CONTAINER;
+	failed = failed || request_wish(request, &tool, &wish, &e) ||
+		 choose_warmth(h, request, &tool, wish.kind, &profile, &fd, &e) ||
+		 cell_make(h, &wish, ret, &e);
 	if (!failed && profile) {
 		request_rehearsal(language, &rehearsal);
 		failed = cell_warm(*ret, profile, fd, &rehearsal, &e);

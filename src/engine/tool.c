@@ -209,3 +209,8 @@ void tool_free(struct tool *tool)
 		strings_free(tool->needs);
 	*tool = (struct tool){ .language = tool->language, .candidate = tool->candidate };
 }
+
+bool tool_compiles(const struct tool *tool)
+{
+	return tool_command(&tool->candidate->compile, &tool->language->compile)->count > 0;
+}

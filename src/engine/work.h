@@ -9,6 +9,9 @@
  * Compilers are no guests: for a vm cell they run in a container cell before it, and what they made
  * goes over by way of us: COMPILING --ok--> CARRYING --all fetched--> MAKING, with the other cell.
  *
+ * Where the isolation was left to us, a run that failed for want of something that only a container
+ * has starts again in one: RUNNING --> MAKING (again.c).
+ *
  * Only work_goto() changes the step. */
 #ifndef HOTCELL_ENGINE_WORK_H
 #define HOTCELL_ENGINE_WORK_H
@@ -39,6 +42,7 @@ struct hotcell_work {
 	bool owns_cell;
 	enum work_step step;
 	struct cell_wish wish;         /* the program's cell */
+	char why[160];                 /* why that is not a vm, if it might have been */
 	bool compiles_apart;           /* in a cell of its own */
 	bool compiled;                 /* that cell is behind us */
 	char **raw_argv;               /* run exactly this: for probing */
@@ -81,6 +85,7 @@ struct hotcell_work {
 
 	/* What came of it. */
 	struct collected out[2][2]; /* [compiling][stream] */
+	bool has_streamed;          /* some of it was passed on at once */
 	struct msg_exited exited;
 	struct usage usage;
 	uint64_t cpu_before_us; /* used by the compiler */
@@ -117,6 +122,14 @@ int carry_file(struct hotcell_work *work, const struct msg_file *m);
 int carry_next(struct hotcell_work *work);
 int carry_data(struct hotcell_work *work, const struct msg_data *m);
 int carry_got(struct hotcell_work *work, uint32_t error);
+
+/* ---- again.c ---- */
+/* Whether the run, which has just ended, is to be made again in a container; work->why says why. */
+bool again_wanted(struct hotcell_work *work, const struct msg_exited *m);
+/* A program that failed for want of a call is told which. */
+void again_advise(struct hotcell_work *work, const struct msg_exited *m);
+/* Forgets all that has come of it. */
+void again_forget(struct hotcell_work *work);
 
 /* ---- collect.c ---- */
 /* Opens the output directory, before anything is run. */

@@ -20,5 +20,7 @@ extern const struct call_row call_rows[];
 extern const unsigned call_rows_count;
 
 const struct call_row *call_find(uint64_t number);
+/* It is refused, and a program that fails for it would not do so in a container. */
+bool call_is_missed(const struct call_row *row);
 
 #endif

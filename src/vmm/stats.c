@@ -32,29 +32,11 @@ void stats_count_exit(void)
 	atomic_fetch_add_explicit(&stats->exits, 1, memory_order_relaxed);
 }
 
-/* Libraries look for these at every start, and go on without: a program that fails does so for another
- * reason. */
-static bool is_merely_tried(uint64_t number)
-{
-	static const uint16_t tried[] = { SYS_rseq, SYS_clone3, SYS_get_robust_list,
-		SYS_io_uring_setup, SYS_pkey_alloc };
-
-	for (size_t i = 0; i < sizeof(tried) / sizeof(tried[0]); i++)
-		if (number == tried[i])
-			return true;
-	return false;
-}
-
 void stats_count_unknown(uint64_t number)
 {
 	const struct call_row *row = call_find(number);
 
 	atomic_fetch_add(&stats->unknown_calls, 1);
-	if (is_merely_tried(number) || atomic_exchange(&stats->is_named, 1))
-		return;
-	if (row)
+	if (call_is_missed(row) && !atomic_exchange(&stats->is_named, 1))
 		snprintf(stats->missing_call, sizeof(stats->missing_call), "%s", row->name);
-	else
-		snprintf(stats->missing_call, sizeof(stats->missing_call), "call_%llu",
-			(unsigned long long)number);
 }
