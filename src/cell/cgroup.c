@@ -125,7 +125,7 @@ void cgroup_tree_open(struct cgroup_tree *t)
 	struct cgroup_facts facts;
 	char id[PROCID_SIZE];
 
-	*t = (struct cgroup_tree){ 0 };
+	*t = (struct cgroup_tree){ .tasks_each = 1 };
 	for (int i = 0; i < CONTROLLER_COUNT; i++)
 		t->dir_fd[i] = -1;
 	if (procid_self(id, sizeof(id)) || cgroup_facts_read(&facts)) {
@@ -289,7 +289,8 @@ int cgroup_set_limits(struct cgroup *g, const struct limits *limits, struct err 
 		return -1;
 	/* One more for the keeper. */
 	if (processes && g->fd[CONTROLLER_PIDS] >= 0 && processes != before.at[LIMIT_PROCESSES] &&
-		write_number(g->fd[CONTROLLER_PIDS], "pids.max", processes + 1, e))
+		write_number(
+			g->fd[CONTROLLER_PIDS], "pids.max", processes * g->tree->tasks_each + 1, e))
 		return -1;
 	if (cpus && g->fd[CONTROLLER_CPU] >= 0 && cpus != before.at[LIMIT_CPUS_MILLI])
 		return set_cpus(g, cpus, e);
@@ -370,6 +371,7 @@ void cgroup_read_usage(const struct cgroup *g, struct usage *ret)
 	ret->peak_processes = number(g, FIGURE_PIDS);
 	if (ret->peak_processes > 1)
 		ret->peak_processes--; /* the keeper */
+	ret->peak_processes = (ret->peak_processes + g->tree->tasks_each - 1) / g->tree->tasks_each;
 }
 
 void cgroup_kill(const struct cgroup *g)

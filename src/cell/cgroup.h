@@ -25,8 +25,9 @@ struct cgroup_tree {
 	int version;                  /* 0 = none is writable */
 	int dir_fd[CONTROLLER_COUNT]; /* where groups are made; -1 = not to be had */
 	bool has_cpus;
-	char prefix[128];  /* of our groups' names */
-	char why_not[256]; /* for whoever asks what is missing */
+	unsigned tasks_each; /* a process counts as so many */
+	char prefix[128];    /* of our groups' names */
+	char why_not[256];   /* for whoever asks what is missing */
 };
 
 enum cgroup_figure { FIGURE_CPU, FIGURE_MEMORY, FIGURE_OOM, FIGURE_PIDS, FIGURE_COUNT };

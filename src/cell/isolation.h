@@ -24,8 +24,9 @@ struct isolation_made {
 struct isolation {
 	const char *name;
 	enum isolation_kind kind;
-	uint32_t holds;     /* LIMIT_BITs that it holds without any cgroup */
-	bool holds_network; /* `network: none` is kept */
+	uint32_t holds;               /* LIMIT_BITs that it holds without any cgroup */
+	bool holds_network;           /* `network: none` is kept */
+	unsigned (*tasks_each)(void); /* what the kernel counts for a process; NULL: it alone */
 	int (*prepare)(const struct isolation_options *options, void **ret_state, struct err *e);
 	int (*allow)(void *state, const char *path, struct err *e);
 	int (*find_need)(void *state, const char *path);

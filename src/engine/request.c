@@ -2,10 +2,12 @@
 
 #include "base/own.h"
 #include "base/path.h"
+#include "wire/vmm_start.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 size_t request_code_length(const struct hotcell_request *q)
@@ -67,6 +69,8 @@ const struct language *request_language(
 static void find_obstacle(
 	const struct hotcell *h, const struct language *language, char *ret, size_t size)
 {
+	struct rlimit files;
+
 	ret[0] = '\0';
 	if (language->vm != LANGUAGE_VM_YES)
 		snprintf(ret, size, "%s cannot be run in a vm yet", language->name);
@@ -74,6 +78,8 @@ static void find_obstacle(
 		snprintf(ret, size, "a vm needs /dev/kvm: %s", strerror(errno));
 	else if (access(h->vmm_path, X_OK))
 		snprintf(ret, size, "a vm needs hotcell-vmm: %s", strerror(errno));
+	else if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_max < VMM_FDS_MAX)
+		snprintf(ret, size, "a vm needs %d open files (ulimit -Hn)", VMM_FDS_MAX);
 }
 
 int request_isolation(struct hotcell *h, const struct hotcell_request *q,

@@ -21,6 +21,7 @@ struct keeper_options {
 	/* Programs are guests of hotcell-vmm, whose descriptors (wire/vmm_start.h) are open; there
 	 * is neither /dev nor /proc. */
 	bool runs_vmm;
+	unsigned tasks_each; /* what the kernel counts for one of its processes; 0 is 1 */
 };
 
 /* Serves until the engine hangs up or the lifeline ends; returns when nothing but the keeper is

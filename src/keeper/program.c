@@ -63,8 +63,10 @@ static void lower_limit(__rlimit_resource_t which, uint64_t soft, uint64_t hard)
 	setrlimit(which, &now);
 }
 
-static void set_limits(const struct msg_exec *exec, bool runs_vmm)
+static void set_limits(const struct msg_exec *exec, const struct keeper_options *options)
 {
+	uint64_t tasks = exec->processes * (options->tasks_each ? options->tasks_each : 1);
+
 	/* 1, not 0: see step_core() of the container, where this was done before its filter. */
 	lower_limit(RLIMIT_CORE, 1, 1);
 	lower_limit(RLIMIT_MEMLOCK, 65536, 65536);
@@ -76,13 +78,13 @@ static void set_limits(const struct msg_exec *exec, bool runs_vmm)
 	if (exec->file_bytes)
 		lower_limit(RLIMIT_FSIZE, exec->file_bytes, exec->file_bytes);
 	/* The VMM holds its guest's limit itself. */
-	if (runs_vmm)
+	if (options->runs_vmm)
 		lower_limit(RLIMIT_NOFILE, VMM_FDS_MAX, VMM_FDS_MAX);
 	else if (exec->open_files)
 		lower_limit(RLIMIT_NOFILE, exec->open_files, exec->open_files);
 	/* One more for the keeper. */
 	if (exec->processes)
-		lower_limit(RLIMIT_NPROC, exec->processes + 1, exec->processes + 1);
+		lower_limit(RLIMIT_NPROC, tasks + 1, tasks + 1);
 	/* Whole seconds, rounded up: the finer limit is the warden's. SIGXCPU at the first,
 	 * SIGKILL a second later. */
 	if (exec->cpu_ms)
@@ -121,7 +123,7 @@ static int become(const struct start *s)
 		return errno;
 	if (chdir(s->options->workspace))
 		return errno;
-	set_limits(s->exec, s->options->runs_vmm);
+	set_limits(s->exec, s->options);
 	default_signals();
 	if (s->options->runs_vmm)
 		return vmm_become(s->warm_fd, s->snapshot_fd);

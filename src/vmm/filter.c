@@ -138,7 +138,7 @@ const struct filter_rule filter_rules[] = {
 		"ourselves again. The path cannot be looked at: what is executed keeps this filter" },
 	{ SYS_wait4, {}, "" }, { SYS_waitid, {}, "" }, { SYS_exit_group, {}, "" }, { SYS_exit, {}, "" },
 	{ SYS_kill, {}, "among those of the cell" }, { SYS_tgkill, {}, "raise()" },
-	{ SYS_getpid, {}, "" }, { SYS_getppid, {}, "" }, { SYS_gettid, {}, "" },
+	{ SYS_getpriority, {}, "" }, { SYS_getpid, {}, "" }, { SYS_getppid, {}, "" }, { SYS_gettid, {}, "" },
 	{ SYS_getpgrp, {}, "" }, { SYS_getpgid, {}, "" }, { SYS_setpgid, {}, "" },
 	{ SYS_getsid, {}, "" }, { SYS_setsid, {}, "" }, { SYS_getuid, {}, "" }, { SYS_getgid, {}, "" },
 	{ SYS_prctl, IS(0, PR_SET_CHILD_SUBREAPER), "" },

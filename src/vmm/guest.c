@@ -133,7 +133,10 @@ static void serve(struct guest *g)
 	int64_t result;
 
 	guest_flush_output(g);
-	result = dispatch(g, &t->call);
+	/* Our own clock interrupts calls of the host, too: that is none of the program's business. */
+	do
+		result = dispatch(g, &t->call);
+	while (result == -EINTR && !t->tries_again && !signal_waits(g, t));
 	if (result == -ENOSYS)
 		stats_count_unknown(t->call.number);
 	if (g->traces && result != CALL_WAITS && result != CALL_YIELDS)

@@ -96,6 +96,7 @@ struct guest {
 	uint64_t address_space; /* RLIMIT_AS */
 	uint64_t address_space_most;
 	int nice;
+	int first_nice; /* the VMM's own */
 	bool traces;
 	/* Its output goes to the keeper, who reads it to the end; so it may be kept back for a while.
 	 * A child may write into a pipe that nobody reads, and must hear of it at once. */

@@ -219,6 +219,7 @@ int main(int argc, char **argv)
 		if (!take_option(&options, argv[at++]))
 			fail("unknown option '%s'", argv[at - 1]);
 	stats_open();
+	g->nice = g->first_nice = getpriority(PRIO_PROCESS, 0);
 	if (options.warm == WARM_SERVES)
 		serve_from_snapshot(g, &options);
 	if (at >= argc)

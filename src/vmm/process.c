@@ -36,18 +36,18 @@ enum {
 
 /* ---- fork ---- */
 
-/* In the child: a machine of its own over the memory that it inherited. */
-static void begin_child(struct guest *g, const struct kvm_xsave *xsave)
+/* In the child: a machine of its own over the memory that it inherited. The parent waits for the news:
+ * a machine may be refused (it has a thread of the kernel's, which is counted), and then so is fork. */
+static void begin_child(struct guest *g, const struct kvm_xsave *xsave, int news_fd)
 {
-	struct err e = { 0 };
+	struct err ignored;
 
 	g->cpu.slots = 0;
 	vcpu_close(&g->cpu);
-	if (vcpu_open(&g->cpu, VMM_KVM_FD, &e) || mem_attach(&g->mem, &g->cpu, &e) ||
-		vcpu_set_xsave(&g->cpu, xsave)) {
-		guest_say(g, "hotcell: no machine for a child: %s", e.text);
+	if (vcpu_open(&g->cpu, VMM_KVM_FD, &ignored) || mem_attach(&g->mem, &g->cpu, &ignored) ||
+		vcpu_set_xsave(&g->cpu, xsave) || vcpu_try(&g->cpu) || write(news_fd, "", 1) != 1)
 		_exit(125);
-	}
+	close(news_fd);
 	warm_leave(g);
 	g->keeps_output = false;
 	file_update_output(g);
@@ -68,23 +68,44 @@ static int set_tid(struct guest *g, uint64_t flags, uint64_t flag, uint64_t addr
 	return flags & flag ? mem_write(&g->mem, address, &tid, sizeof(tid)) : 0;
 }
 
+static int64_t wait_for_child(pid_t pid, int news_fd)
+{
+	char begun;
+	ssize_t n;
+
+	do
+		n = read(news_fd, &begun, 1);
+	while (n < 0 && errno == EINTR);
+	if (n == 1)
+		return pid;
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	return -EAGAIN;
+}
+
 static int64_t do_fork(struct guest *g, const uint64_t a[6])
 {
 	static struct kvm_xsave xsave;
 	struct thread *t = guest_thread(g);
+	int64_t result;
+	int news[2];
 	pid_t pid;
 
-	if (vcpu_get_xsave(&g->cpu, &xsave))
+	if (vcpu_get_xsave(&g->cpu, &xsave) || pipe2(news, O_CLOEXEC))
 		return -ENOMEM;
 	warm_spoil(g); /* a child may outlive the run */
 	pid = fork();
-	if (pid < 0)
-		return -errno;
-	if (pid > 0) {
+	result = pid < 0 ? -errno : pid;
+	close(news[pid == 0 ? 0 : 1]);
+	if (pid > 0)
+		result = wait_for_child(pid, news[0]);
+	if (pid != 0)
+		close(news[0]);
+	if (result > 0)
 		set_tid(g, a[0], CLONE_PARENT_SETTID, a[2], pid);
-		return pid;
-	}
-	begin_child(g, &xsave);
+	if (result)
+		return result;
+	begin_child(g, &xsave, news[1]);
 	if (a[1])
 		t->registers.general.rsp = a[1];
 	if (a[0] & CLONE_SETTLS)

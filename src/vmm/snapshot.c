@@ -271,7 +271,7 @@ static void read_books(struct guest *g)
 	g->pending = 0;
 	g->open_files = g->open_files_most = g->open_files_max;
 	g->keeps_output = true;
-	g->nice = 0;
+	g->nice = g->first_nice;
 	g->address_space = g->address_space_most = RLIM_INFINITY;
 	m->snapshot_chunks = h->next_chunk;
 	m->remaps_count = 0;

@@ -343,6 +343,16 @@ enum vcpu_exit vcpu_run(
 	return take_exception(cpu, r, host, ret);
 }
 
+int vcpu_try(struct vcpu *cpu)
+{
+	int result;
+
+	cpu->run->immediate_exit = 1;
+	result = ioctl(cpu->fd, KVM_RUN, 0);
+	cpu->run->immediate_exit = 0;
+	return result < 0 && errno == EINTR ? 0 : -1;
+}
+
 int vcpu_edit(struct vcpu *cpu, uint64_t count)
 {
 	struct kvm_run *run = cpu->run;

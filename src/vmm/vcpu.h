@@ -78,6 +78,8 @@ int vcpu_set_xsave(struct vcpu *cpu, const struct kvm_xsave *from);
 /* What the processor remembers of the page tables is gone. */
 int vcpu_forget_translations(struct vcpu *cpu);
 
+/* Whether it can be run at all: what the kernel makes at the first run is made now. */
+int vcpu_try(struct vcpu *cpu);
 /* From a signal handler: the next vcpu_run() ends at once. */
 void vcpu_interrupt(struct vcpu *cpu);
 

@@ -49,6 +49,7 @@ static void keeper_inside(const struct cell_inside *inside)
 		.kill_all_is_safe = inside->kill_all_is_safe,
 		.owns_disk = inside->owns_disk,
 		.runs_vmm = inside->runs_vmm,
+		.tasks_each = the_warden.tree.tasks_each,
 	};
 
 	/* A cell can read its keeper's command line. */
@@ -338,6 +339,8 @@ static int prepare(struct warden *w)
 		return -1;
 	/* All three while the machine's files are in view. */
 	cgroup_tree_open(&w->tree);
+	if (o->isolation->tasks_each)
+		w->tree.tasks_each = o->isolation->tasks_each();
 	uids_open(&w->uids);
 	if (o->check)
 		checks_gather(&w->checks, &w->tree, &w->uids);

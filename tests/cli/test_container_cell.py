@@ -109,7 +109,7 @@ def test_it_sees_only_its_own_processes_and_pid_1_is_ours(anyone):
 def test_pid_1_cannot_be_looked_into(anyone):
     for what in ("ls /proc/1/fd", "ls /proc/1/root/", "cat /proc/1/environ", "cat /proc/1/maps",
                  "head -c1 /proc/1/mem"):
-        result = anyone.run("-l", "sh", "-c", what)
+        result = anyone.run("--isolation", "container", "-l", "sh", "-c", what)
         assert result.out == ""
         assert "Permission denied" in result.err
 
@@ -140,7 +140,7 @@ def test_no_descriptor_of_ours_reaches_it(anyone):
 
 def test_there_is_no_network_but_a_loopback_that_is_down(anyone):
     assert sh(anyone, "cat /proc/net/dev | tail -n +3 | cut -d: -f1 | tr -d ' '") == "lo\n"
-    out = anyone.run("-l", "python", "-c", """
+    out = anyone.run("--isolation", "container", "-l", "python", "-c", """
 import fcntl, socket, struct
 s = socket.socket()
 flags = struct.unpack("16sh", fcntl.ioctl(s, 0x8913, b"lo".ljust(18, b"\\0")))[1]
@@ -229,7 +229,7 @@ def test_as_root_a_cell_has_namespaces_of_its_own(hotcell):
 def test_as_root_the_cgroup_holds_memory_processes_and_processors(hotcell):
     word = harness.token()
     cell = hotcell.start(
-        "run", "-l", "sh", "--stdin", "-", "-c", "read x", "--arg", word, "--memory", "100M",
+        "run", "--isolation", "container", "-l", "sh", "--stdin", "-", "-c", "read x", "--arg", word, "--memory", "100M",
         "--pids", "33", "--cpus", "0.5", stdin=subprocess.PIPE)
     groups = harness.cgroups_of(harness.program_pid(word))
 

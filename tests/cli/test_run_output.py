@@ -172,8 +172,8 @@ def test_code_given_as_text_may_be_large(hotcell):
 
 KEYS = {
     "stdout": str, "stderr": str, "exit_code": int, "reason": str, "reason_text": str,
-    "timed_out": bool, "duration_ms": int, "isolation": str, "language": str,
-    "compile": type(None), "files": list, "files_incomplete": bool, "usage": dict,
+    "timed_out": bool, "duration_ms": int, "isolation": str, "isolation_why": str,
+    "language": str, "compile": type(None), "files": list, "files_incomplete": bool, "usage": dict,
     "truncated": dict, "limits_not_enforced": list,
 }
 
@@ -182,7 +182,8 @@ def test_json_prints_one_object_with_the_documented_keys(anyone):
     result = anyone.run("--json", "-l", "sh", "-c", "echo out; echo err >&2; echo x >file; exit 3")
     assert result.out.endswith("}\n") and result.out.count("\n") == 1
     object = json.loads(result.out)
-    assert {key: type(value) for key, value in object.items()} == KEYS
+    machine = {"vm": dict if object["isolation"] == "vm" else type(None)}
+    assert {key: type(value) for key, value in object.items()} == KEYS | machine
     assert {key: type(value) for key, value in object["usage"].items()} == {
         "cpu_ms": int, "peak_memory_bytes": int, "processes": int}
     assert object["truncated"] == {"stdout": False, "stderr": False}

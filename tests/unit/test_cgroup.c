@@ -38,7 +38,9 @@ static int make_version(void **state, int version)
 {
 	assert_int_equal(scratch_make(state), 0);
 	place.scratch = *state;
-	place.tree = (struct cgroup_tree){ .version = version, .prefix = "hotcell-1-2-3" };
+	place.tree = (struct cgroup_tree){
+		.version = version, .prefix = "hotcell-1-2-3", .tasks_each = 1
+	};
 	cgroup_forget(&place.group);
 	for (int i = 0; i < CONTROLLER_COUNT; i++) {
 		const char *name = version == 1 ? controllers[i] : "unified";

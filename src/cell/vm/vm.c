@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
+#include <sys/utsname.h>
 
 static bool in_container(void)
 {
@@ -96,6 +97,19 @@ static int take_kvm(struct err *e)
 	return dup3(fd, VMM_KVM_FD, O_CLOEXEC) < 0 ? err_sys(e, "dup3") : 0;
 }
 
+/* Since Linux 6.13 every virtual machine has a thread of the kernel's own (it looks after huge pages),
+ * and that counts as one of ours. */
+static unsigned tasks_each(void)
+{
+	struct utsname name;
+	unsigned major = 0;
+	unsigned minor = 0;
+
+	if (uname(&name) || sscanf(name.release, "%u.%u", &major, &minor) != 2)
+		return 1;
+	return major > 6 || (major == 6 && minor >= 13) ? 2 : 1;
+}
+
 static int prepare(const struct isolation_options *options, void **ret_state, struct err *e)
 {
 	char vmm[PATH_MAX_BYTES + 16];
@@ -113,6 +127,7 @@ const struct isolation isolation_vm = {
 	.kind = ISOLATION_VM,
 	.holds = WALL_HOLDS,
 	.holds_network = true,
+	.tasks_each = tasks_each,
 	.prepare = prepare,
 	.allow = wall_allow,
 	.find_need = wall_find_need,
