@@ -5,6 +5,8 @@
  *	client WARDEN SHARE PLAN latency ROUNDS SECONDS     latency ID NANOSECONDS
  *	client WARDEN SHARE PLAN rate REPEATS MILLISECONDS  rate ID PARALLEL RUNS NANOSECONDS
  *	client WARDEN SHARE PLAN count                      reads numbers; runs line 1 so often; done
+ *	client WARDEN SHARE PLAN idle CELLS                 has so many cells for line 1; says "idle";
+ *	                                                    on a line of input runs it in each; done
  *
  * A run that does not print what it should gives "failed ID why" instead.
  *
@@ -531,6 +533,39 @@ static void run_as_told(void)
 	}
 }
 
+/* ---- many that wait ---- */
+
+static void be_idle(struct line *line, unsigned cells)
+{
+	struct hotcell_cell **all = calloc(cells, sizeof(struct hotcell_cell *));
+	struct hotcell_error e;
+	char text[32];
+
+	for (unsigned i = 0; all && i < cells; i++) {
+		all[i] = make_cell(line);
+		if (!all[i])
+			exit(1);
+		/* One after the other, as a pool would be filled. */
+		for (int turns = 0; turns < 20; turns++)
+			if (hotcell_dispatch(engine, 1, &e))
+				die("hotcell_dispatch", e.text);
+	}
+	printf("idle\n");
+	fflush(stdout);
+	if (!all || !fgets(text, sizeof(text), stdin))
+		exit(1);
+	for (unsigned i = 0; i < cells; i++) {
+		line->request.cell = all[i];
+		if (run_library(line) < 0)
+			exit(1);
+	}
+	line->request.cell = NULL;
+	for (unsigned i = 0; i < cells; i++)
+		hotcell_cell_free(all[i]);
+	free(all);
+	printf("done\n");
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 4 ? argv[4] : "";
@@ -538,7 +573,7 @@ int main(int argc, char **argv)
 	unsigned b = argc > 6 ? (unsigned)atoi(argv[6]) : 0;
 
 	if (argc < 5)
-		die("usage", "client WARDEN SHARE PLAN latency|rate|count …");
+		die("usage", "client WARDEN SHARE PLAN latency|rate|count|idle …");
 	read_plan(argv[3]);
 	open_engine(argv[1], argv[2]);
 	if (strcmp(mode, "latency") == 0)
@@ -547,6 +582,8 @@ int main(int argc, char **argv)
 		measure_rate(a, b);
 	else if (strcmp(mode, "count") == 0 && lines_count)
 		run_as_told();
+	else if (strcmp(mode, "idle") == 0 && lines_count)
+		be_idle(&lines[0], a);
 	else
 		die("usage", mode);
 	close_engine();

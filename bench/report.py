@@ -76,8 +76,10 @@ class Report:
     def rows_of(self, work):
         """The fastest first."""
         f = self.figures
-        bare = f.p50(work.id + "/bare")
         rows = []
+        if not f.latency_ms[work.id + "/bare"]:
+            return rows
+        bare = f.p50(work.id + "/bare")
         for contender in self.contenders:
             line = f"{work.id}/{contender.id}"
             if not f.latency_ms[line]:
@@ -120,8 +122,33 @@ class Report:
         def ratio(x, y):
             return x / y
 
+        def part(text, line, share, wanted):
+            """As a part of the bare process's median."""
+            bare = line.split("/")[0] + "/bare"
+            if not (f.latency_ms[line] and f.latency_ms[bare]):
+                return []
+            value = f.p50(bare) / (f.p50(line) if share == 0.5 else f.p(line, share))
+            return [f"{text}: 1/{value:.0f} of the bare process (wanted: 1/{wanted})"]
+
+        def rate(text, line, wanted):
+            bare = line.split("/")[0] + "/bare"
+            if not (f.rate(line, "2") and f.rate(bare, "2")):
+                return []
+            return [f"{text}: {f.rate(line, '2') / f.rate(bare, '2'):.1f} x as many a second as bare "
+                    f"processes, two at a time (wanted: {wanted})"]
+
         return (
-            told("W3, library, cold container: {} ms over the bare process",
+            part("W1, warm vm, p50", "W1/vm-warm", 0.5, 60)
+            + part("W1, warm vm, p99", "W1/vm-warm", 0.99, 20)
+            + part("W5, warm vm, p50", "W5/vm-warm", 0.5, 60)
+            + part("W6, warm vm, p50", "W6/vm-warm", 0.5, 100)
+            + part("W2, warm vm, p50", "W2/vm-warm", 0.5, 100)
+            + part("W1, warm vm used once, p50", "W1/vm-ahead", 0.5, 40)
+            + rate("W1, warm vm", "W1/vm-warm", 40)
+            + rate("W1, warm vm used once", "W1/vm-ahead", 4)
+            + told("W1, hotcell run, vm: {} x the bare process", "W1/vm", "W1/bare", ratio, "1")
+            + told("W7, warm vm: {} x the bare process", "W7/vm-warm", "W7/bare", ratio, "1.4")
+            + told("W3, library, cold container: {} ms over the bare process",
                  "W3/library", "W3/bare", over, "1.5")
             + told("W3, library, cold container: {} of bubblewrap's time",
                    "W3/library", "W3/bwrap", ratio, "0.5")
