@@ -557,14 +557,27 @@ static void on_goes_out(struct keeper *k)
 		warm_tell_staged(&k->warm);
 }
 
+/* Its next run fails and says why, whether that has been asked for already or not. */
+static void on_broken(struct keeper *k, const char *text)
+{
+	err_set(&k->put_error, ERR_SYSTEM, "%s", text);
+	if (k->in_warm)
+		end_program(k, ENDED_BY_FAILURE);
+}
+
 static void on_warm(struct keeper *k)
 {
 	struct warm_answer answer;
-	int got = warm_receive(&k->warm, &answer);
+	char text[WARM_TEXT_MAX];
+	int got = warm_receive(&k->warm, &answer, text);
 
 	if (got < 0) {
 		/* Its end is told by its wait status. */
 		warm_close(&k->warm);
+		return;
+	}
+	if (got > 0 && answer.kind == WARM_BROKEN) {
+		on_broken(k, text);
 		return;
 	}
 	if (got == 0 || answer.kind == WARM_READY || k->state != RUNNING || !k->in_warm)

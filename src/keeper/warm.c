@@ -138,12 +138,19 @@ int warm_run(struct warm *w, struct program *p, const struct msg_exec *exec, str
 	return e->kind == ERR_NONE ? 0 : -1;
 }
 
-int warm_receive(struct warm *w, struct warm_answer *ret)
+int warm_receive(struct warm *w, struct warm_answer *ret, char *ret_text)
 {
-	ssize_t n = recv(w->socket_fd, ret, sizeof(*ret), 0);
+	struct iovec pieces[] = { { ret, sizeof(*ret) }, { ret_text, WARM_TEXT_MAX - 1 } };
+	struct msghdr message = { .msg_iov = pieces, .msg_iovlen = COUNT(pieces) };
+	ssize_t n = recvmsg(w->socket_fd, &message, 0);
 
-	if (n == sizeof(*ret))
+	/* It ended with a request unread: that is told first, and then its last words. */
+	if (n < 0 && errno == ECONNRESET)
+		n = recvmsg(w->socket_fd, &message, 0);
+	if (n >= (ssize_t)sizeof(*ret)) {
+		ret_text[(size_t)n - sizeof(*ret)] = '\0';
 		return 1;
+	}
 	return n < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
 }
 

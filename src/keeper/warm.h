@@ -25,8 +25,8 @@ void warm_keep_streams(struct warm *w, struct program *p);
 /* The run's files are in place. */
 void warm_tell_staged(struct warm *w);
 
-/* What it has to say: 1 with *ret set, 0 nothing, -1 it is gone. */
-int warm_receive(struct warm *w, struct warm_answer *ret);
+/* What it has to say: 1 with *ret and its text (of WARM_TEXT_MAX) set, 0 nothing, -1 it is gone. */
+int warm_receive(struct warm *w, struct warm_answer *ret, char *ret_text);
 
 /* The results of its run are out: it may go back to its snapshot. */
 void warm_reset(struct warm *w);

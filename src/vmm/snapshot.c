@@ -104,7 +104,8 @@ static int write_image(const struct guest *g, int fd, struct err *e)
 	return 0;
 }
 
-static void fill_header(const struct guest *g, struct header *h, const struct buf *names)
+static void fill_header(
+	const struct guest *g, struct header *h, uint32_t names_count, size_t names_size)
 {
 	*h = (struct header){
 		.magic = MAGIC,
@@ -119,8 +120,8 @@ static void fill_header(const struct guest *g, struct header *h, const struct bu
 		.areas_count = g->mem.areas_count,
 		.blocks_count = g->mem.blocks_count,
 		.free_chunks_count = g->mem.free_chunks_count,
-		.names_count = g->mem.names_count,
-		.names_size = (uint32_t)names->len,
+		.names_count = names_count,
+		.names_size = (uint32_t)names_size,
 		.threads_count = (uint32_t)g->threads_used,
 		.current = g->current,
 		.ns_per_tsc_32 = guest_shared((struct guest *)(uintptr_t)g)->ns_per_tick_32,
@@ -140,10 +141,12 @@ struct saved_thread {
 static void add_threads(const struct guest *g, struct buf *b)
 {
 	for (int i = 0; i < THREADS_MAX; i++) {
-		struct saved_thread s = { .index = i };
+		struct saved_thread s;
 
 		if (!g->threads[i].used)
 			continue;
+		memset(&s, 0, sizeof(s)); /* what is between its fields, too */
+		s.index = i;
 		s.thread = g->threads[i];
 		s.thread.polls = NULL; /* polled again when it runs */
 		s.thread.polls_count = s.thread.polls_room = 0;
@@ -151,23 +154,30 @@ static void add_threads(const struct guest *g, struct buf *b)
 	}
 }
 
-int snapshot_write(struct guest *g, int fd, struct err *e)
+/* With the first `names_count` names. */
+static void add_books(const struct guest *g, uint32_t names_count, struct buf *books)
 {
-	auto_buf struct buf books = { 0 };
 	auto_buf struct buf names = { 0 };
 	struct header h;
 
+	for (uint32_t i = 1; i < names_count; i++)
+		buf_add(&names, g->mem.names[i], strlen(g->mem.names[i]) + 1);
+	fill_header(g, &h, names_count, names.len);
+	buf_add(books, &h, sizeof(h));
+	buf_add(books, g->mem.areas, g->mem.areas_count * sizeof(*g->mem.areas));
+	buf_add(books, g->mem.blocks, g->mem.blocks_count * sizeof(*g->mem.blocks));
+	buf_add(books, g->mem.free_chunks, g->mem.free_chunks_count * sizeof(uint32_t));
+	add_threads(g, books);
+	buf_add(books, names.data ? names.data : "", names.len);
+}
+
+int snapshot_write(struct guest *g, int fd, struct err *e)
+{
+	auto_buf struct buf books = { 0 };
+
 	if (vcpu_get_xsave(&g->cpu, &guest_thread(g)->xsave))
 		return err_sys(e, "KVM_GET_XSAVE");
-	for (uint32_t i = 1; i < g->mem.names_count; i++)
-		buf_add(&names, g->mem.names[i], strlen(g->mem.names[i]) + 1);
-	fill_header(g, &h, &names);
-	buf_add(&books, &h, sizeof(h));
-	buf_add(&books, g->mem.areas, g->mem.areas_count * sizeof(*g->mem.areas));
-	buf_add(&books, g->mem.blocks, g->mem.blocks_count * sizeof(*g->mem.blocks));
-	buf_add(&books, g->mem.free_chunks, g->mem.free_chunks_count * sizeof(uint32_t));
-	add_threads(g, &books);
-	buf_add(&books, names.data ? names.data : "", names.len);
+	add_books(g, g->mem.names_count, &books);
 	/* The last page before the image is for whoever keeps the file. */
 	if (books.len > IMAGE - PAGE)
 		return err_set(e, ERR_SYSTEM, "the program has mapped too much for a snapshot");
@@ -418,10 +428,75 @@ int snapshot_reset(struct guest *g, struct err *e)
 	return begin(g, e);
 }
 
-int snapshot_verify(struct guest *g)
+/* ---- verifying ---- */
+
+static int tell_page(uint64_t at, struct err *e)
 {
-	for (uint64_t at = 0; at < image_size(); at += PAGE)
-		if (memcmp(g->mem.host + at, image() + at, PAGE) != 0)
-			return -1;
+	return err_set(e, ERR_SYSTEM,
+		"after a reset the page at %#llx of guest memory is not as in the snapshot",
+		(unsigned long long)at);
+}
+
+/* Where the file has data: whatever is mapped there must show them. */
+static int verify_data(const struct guest *g, struct err *e)
+{
+	off_t from = (off_t)IMAGE;
+
+	while ((from = lseek(file_fd, from, SEEK_DATA)) >= 0) {
+		off_t to = lseek(file_fd, from, SEEK_HOLE);
+
+		for (; from < to; from += PAGE) {
+			uint64_t at = (uint64_t)from - IMAGE;
+
+			if (memcmp(g->mem.host + at, image() + at, PAGE) != 0)
+				return tell_page(at, e);
+		}
+	}
+	return errno == ENXIO ? 0 : err_sys(e, "read the snapshot");
+}
+
+/* What was written at any time, all over the guest's memory: nothing of it may be left. Holes of the
+ * file are not touched, which would fill them. */
+static int verify_written(const struct guest *g, struct err *e)
+{
+	static uint8_t page[PAGE];
+	const struct dirty_range *written;
+	int count = dirty_find(g->mem.host, g->mem.size, &written, e);
+
+	if (count < 0)
+		return -1;
+	for (int i = 0; i < count; i++)
+		for (uint64_t at = written[i].start; at < written[i].end; at += PAGE) {
+			bool is_in_image = at < image_size();
+
+			if (is_in_image && pread(file_fd, page, PAGE, (off_t)(IMAGE + at)) != PAGE)
+				return err_sys(e, "read the snapshot");
+			if (is_in_image ? memcmp(g->mem.host + at, page, PAGE) != 0 :
+					  !is_zero(g->mem.host + at))
+				return tell_page(at, e);
+		}
 	return 0;
+}
+
+/* Written again, they must be what they were read from. */
+static int verify_books(struct guest *g, struct err *e)
+{
+	auto_buf struct buf books = { 0 };
+	struct header *h;
+
+	add_books(g, header()->names_count, &books);
+	h = (struct header *)(void *)books.data;
+	h->memory_size = header()->memory_size; /* a larger limit makes more room */
+	for (size_t at = 0; at < books.len; at++)
+		if ((uint8_t)books.data[at] != file[at])
+			return err_set(e, ERR_SYSTEM,
+				"after a reset the VMM's books are not as in the snapshot, from byte "
+				"%zu of %zu on",
+				at, books.len);
+	return 0;
+}
+
+int snapshot_verify(struct guest *g, struct err *e)
+{
+	return verify_books(g, e) || verify_data(g, e) || verify_written(g, e) ? -1 : 0;
 }

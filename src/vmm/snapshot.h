@@ -21,7 +21,8 @@ int snapshot_load(struct guest *g, int fd, uint64_t memory_size, struct err *e);
 /* Back to the snapshot after a run, with the same machine, or another one if that is cheaper. */
 int snapshot_reset(struct guest *g, struct err *e);
 
-/* Compares all of memory with the snapshot, but for what is meant to differ: 0 if nothing differs. */
-int snapshot_verify(struct guest *g);
+/* Compares memory and books with the snapshot: -1 with *e that says what differs. Too slow but for builds
+ * that look for mistakes (-Dverify_resets=true, and the sanitized one). */
+int snapshot_verify(struct guest *g, struct err *e);
 
 #endif

@@ -64,9 +64,20 @@ void warm_spoil(struct guest *g)
 	is_spoiled = true;
 }
 
+/* Between runs nobody listens to what a program says. */
 static _Noreturn void give_up(struct guest *g, const struct err *e)
 {
-	guest_say(g, "hotcell-vmm: %s", e->text);
+	struct warm_answer a = { .kind = WARM_BROKEN };
+	struct iovec pieces[] = {
+		{ &a, sizeof(a) },
+		{ (void *)(uintptr_t)e->text, strnlen(e->text, WARM_TEXT_MAX - 1) + 1 },
+	};
+	const struct msghdr message = { .msg_iov = pieces, .msg_iovlen = COUNT(pieces) };
+
+	if (mode == WARM_SERVES)
+		sendmsg(VMM_WARM_FD, &message, MSG_NOSIGNAL);
+	else
+		guest_say(g, "hotcell-vmm: %s", e->text);
 	_exit(FAILED);
 }
 
@@ -334,12 +345,8 @@ static int64_t end_run(struct guest *g, uint64_t address, uint64_t size)
 		reset_process();
 	request_len = request_at = 0;
 	is_running = false;
-	if (snapshot_reset(g, &e))
+	if (snapshot_reset(g, &e) || (HOTCELL_VERIFY_RESETS && snapshot_verify(g, &e)))
 		give_up(g, &e);
-#ifdef HOTCELL_VERIFY_RESETS
-	if (snapshot_verify(g))
-		abort();
-#endif
 	answer(WARM_READY, 0);
 	/* The thread that waited for a request when the snapshot was made does so again. */
 	guest_thread(g)->waits = false;

@@ -19,7 +19,12 @@
 
 #include <stdint.h>
 
-enum { WARM_DRIVER_FD = 999, WARM_REQUEST_MAX = 128 << 10, WARM_SEED_SIZE = 32 };
+enum {
+	WARM_DRIVER_FD = 999,
+	WARM_REQUEST_MAX = 128 << 10,
+	WARM_SEED_SIZE = 32,
+	WARM_TEXT_MAX = 256,
+};
 
 enum warm_flags {
 	WARM_LAST = 1, /* the machine is not used again */
@@ -34,6 +39,7 @@ enum warm_kind {
 	WARM_DONE,      /* the run has ended with `status`; what it printed was passed on before */
 	WARM_GOES_OUT,  /* the run is no longer quiet */
 	WARM_DONE_SPOILED, /* like WARM_DONE, but the run may have left something behind: the VMM ends */
+	WARM_BROKEN, /* it could not go back to its snapshot; a sentence with its NUL follows: the VMM ends */
 };
 
 struct warm_answer {

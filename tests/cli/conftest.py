@@ -1,7 +1,9 @@
 """Fixtures of the command line's tests. `hotcell` is the one that nearly all of them use."""
 import os
 import shutil
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -82,3 +84,21 @@ def private(request, public):
     for pid in left:
         harness.kill(pid)
     shutil.rmtree(where, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def programs(public):
+    """Where those of library/ are, linked with the library that lies beside the hotcell that is tested."""
+    build = harness.HOTCELL.parent
+    sanitized = b"libasan" in subprocess.run(
+        ["ldd", build / "libhotcell.so"], capture_output=True).stdout
+    where = public / "embedding"
+    where.mkdir()
+    # The library looks for its warden and languages beside the program that it is in.
+    directory = harness.copy_programs(where).parent
+    for source in (Path(__file__).parent / "library").glob("*.c"):
+        subprocess.run(
+            ["gcc", "-Wall", "-Wextra", "-Werror", "-o", directory / source.stem, source,
+             f"-I{harness.ROOT}/include", f"-L{build}", f"-Wl,-rpath,{build}", "-lhotcell",
+             *(["-fsanitize=address,undefined"] if sanitized else [])], check=True)
+    return directory

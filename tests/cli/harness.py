@@ -118,6 +118,17 @@ class Hotcell:
         return {row["id"]: row for row in json.loads(self("languages", "--json").out)}
 
 
+# ---- many runs in one cell ----
+
+
+def in_one_cell(programs, isolation, *lines):
+    """What library/reuse answers to each of these lines."""
+    done = subprocess.run([programs / "reuse", *isolation.split()], input="".join(line + "\n" for line in lines),
+                          capture_output=True, text=True, timeout=PATIENCE_S)
+    assert (done.returncode, done.stderr) == (0, ""), (done.returncode, done.stderr)
+    return done.stdout.splitlines()
+
+
 # ---- copies that everybody can reach ----
 
 

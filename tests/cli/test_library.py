@@ -5,26 +5,7 @@ from pathlib import Path
 
 import harness
 import pytest
-
-SOURCES = Path(__file__).parent / "library"
-
-
-@pytest.fixture(scope="module")
-def programs(public):
-    """Where those of library/ are, linked with the library that lies beside the hotcell that is tested."""
-    build = harness.HOTCELL.parent
-    sanitized = b"libasan" in subprocess.run(
-        ["ldd", build / "libhotcell.so"], capture_output=True).stdout
-    where = public / "embedding"
-    where.mkdir()
-    # The library looks for its warden and languages beside the program that it is in.
-    directory = harness.copy_programs(where).parent
-    for source in SOURCES.glob("*.c"):
-        subprocess.run(
-            ["gcc", "-Wall", "-Wextra", "-Werror", "-o", directory / source.stem, source,
-             f"-I{harness.ROOT}/include", f"-L{build}", f"-Wl,-rpath,{build}", "-lhotcell",
-             *(["-fsanitize=address,undefined"] if sanitized else [])], check=True)
-    return directory
+from harness import in_one_cell
 
 
 @pytest.fixture(scope="module")
@@ -117,13 +98,6 @@ def test_a_killed_program_takes_its_warden_along(program, isolation):
 # ---- many runs in one cell ----
 
 WALLS = ["container", "vm"]
-
-
-def in_one_cell(programs, isolation, *lines):
-    done = subprocess.run([programs / "reuse", *isolation.split()], input="".join(line + "\n" for line in lines),
-                          capture_output=True, text=True, timeout=harness.PATIENCE_S)
-    assert (done.returncode, done.stderr) == (0, "")
-    return done.stdout.splitlines()
 
 
 @pytest.mark.parametrize("isolation", WALLS)
