@@ -2,6 +2,7 @@
 
 #include "base/own.h"
 #include "vmm/pids.h"
+#include "vmm/started.h"
 
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -179,20 +180,14 @@ void text_statm(struct guest *g, struct buf *ret)
 		(unsigned long long)(mapped_bytes(g, AREA_ANONYMOUS) / PAGE));
 }
 
-static void add_strings(const char *const *strings, struct buf *ret)
-{
-	for (; strings && *strings; strings++)
-		buf_add(ret, *strings, strlen(*strings) + 1);
-}
-
 void text_cmdline(struct guest *g, struct buf *ret)
 {
-	add_strings(g->argv, ret);
+	started_words(g, ret);
 }
 
 void text_environ(struct guest *g, struct buf *ret)
 {
-	add_strings(g->environment, ret);
+	started_environment(g, ret);
 }
 
 void text_comm(struct guest *g, struct buf *ret)

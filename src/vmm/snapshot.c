@@ -21,7 +21,7 @@
 #define MAGIC 0x6c6c6563746f68ULL /* "hotcell" */
 
 /* More entries than this take longer to edit than a new machine takes to make. */
-enum { VERSION = 2, EDITS_WORTH = 100, REMAPS_WORTH = 256, TABLES_LOW_END = AT_GDT };
+enum { VERSION = 3, EDITS_WORTH = 100, REMAPS_WORTH = 256, TABLES_LOW_END = AT_GDT };
 
 struct header {
 	uint64_t magic;
@@ -39,6 +39,8 @@ struct header {
 	uint32_t free_chunks_count;
 	uint32_t names_count;
 	uint32_t names_size;
+	uint32_t words_count; /* with which it was started: its program, and its environment */
+	uint32_t words_size;
 	uint32_t threads_count;
 	int32_t current;
 	uint64_t ns_per_tsc_32;
@@ -51,6 +53,7 @@ struct header {
 static const uint8_t *file;
 static size_t file_size;
 static int file_fd = -1;
+static const char **start_words; /* in it */
 
 /* ---- writing ---- */
 
@@ -154,21 +157,38 @@ static void add_threads(const struct guest *g, struct buf *b)
 	}
 }
 
+/* Its program, and its environment. */
+static uint32_t add_words(const struct guest *g, struct buf *b)
+{
+	const char *const *at = g->argv ? g->environment : snapshot_words() + 1;
+	const char *program = g->argv ? g->argv[0] : snapshot_words()[0];
+	uint32_t count = 1;
+
+	buf_add(b, program, strlen(program) + 1);
+	for (; at && *at; at++, count++)
+		buf_add(b, *at, strlen(*at) + 1);
+	return count;
+}
+
 /* With the first `names_count` names. */
 static void add_books(const struct guest *g, uint32_t names_count, struct buf *books)
 {
 	auto_buf struct buf names = { 0 };
+	auto_buf struct buf started = { 0 };
 	struct header h;
 
 	for (uint32_t i = 1; i < names_count; i++)
 		buf_add(&names, g->mem.names[i], strlen(g->mem.names[i]) + 1);
 	fill_header(g, &h, names_count, names.len);
+	h.words_count = add_words(g, &started);
+	h.words_size = (uint32_t)started.len;
 	buf_add(books, &h, sizeof(h));
 	buf_add(books, g->mem.areas, g->mem.areas_count * sizeof(*g->mem.areas));
 	buf_add(books, g->mem.blocks, g->mem.blocks_count * sizeof(*g->mem.blocks));
 	buf_add(books, g->mem.free_chunks, g->mem.free_chunks_count * sizeof(uint32_t));
 	add_threads(g, books);
 	buf_add(books, names.data ? names.data : "", names.len);
+	buf_add(books, started.data, started.len);
 }
 
 int snapshot_write(struct guest *g, int fd, struct err *e)
@@ -287,6 +307,30 @@ static void read_books(struct guest *g)
 	m->remaps_count = 0;
 }
 
+/* They are the last of the books. */
+static void find_words(void)
+{
+	const struct header *h = header();
+	const char *at = (const char *)file + sizeof(*h) + h->areas_count * sizeof(struct area) +
+			 h->blocks_count * sizeof(struct block) +
+			 h->free_chunks_count * sizeof(uint32_t) +
+			 h->threads_count * sizeof(struct saved_thread) + h->names_size;
+
+	start_words = xalloc((h->words_count + 2UL) * sizeof(*start_words));
+	start_words[0] = "";
+	for (uint32_t i = 0; i < h->words_count; i++) {
+		start_words[i] = at;
+		at += strlen(at) + 1;
+	}
+}
+
+const char *const *snapshot_words(void)
+{
+	static const char *const none[] = { "", NULL };
+
+	return start_words ? start_words : none;
+}
+
 static int new_machine(struct guest *g, struct err *e)
 {
 	vcpu_close(&g->cpu);
@@ -322,6 +366,7 @@ int snapshot_load(struct guest *g, int fd, uint64_t memory_size, struct err *e)
 	if (mem_open(&g->mem, memory_size, e))
 		return -1;
 	read_books(g);
+	find_words();
 	if (map_image(g, 0, image_size(), e) || new_machine(g, e))
 		return -1;
 	return begin(g, e);

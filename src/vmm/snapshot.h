@@ -1,6 +1,6 @@
 /* snapshot: a program that waits for its next request, as a file.
  *
- *	0         header, then the books: areas, blocks, threads, names
+ *	0         header, then the books: areas, blocks, threads, names, words
  *	IMAGE     guest physical memory, with holes where it is zero
  *
  * A machine that starts from it maps the image copy-on-write; all of them share its pages. After a
@@ -17,6 +17,9 @@ int snapshot_write(struct guest *g, int fd, struct err *e);
 /* Into a guest with nothing in it but its limits: memory, books and machine. `memory_size` is what to
  * reserve; a snapshot may need more. */
 int snapshot_load(struct guest *g, int fd, uint64_t memory_size, struct err *e);
+
+/* With what the driver was started: its program, then its environment; NULL-terminated. */
+const char *const *snapshot_words(void);
 
 /* Back to the snapshot after a run, with the same machine, or another one if that is cheaper. */
 int snapshot_reset(struct guest *g, struct err *e);

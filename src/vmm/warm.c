@@ -39,6 +39,7 @@ static bool has_streams; /* descriptors 0 to 2 are there, and as a quiet run fou
 static uint8_t seed[WARM_SEED_SIZE];
 static size_t request_len; /* of what is left to be read */
 static size_t request_at;
+static size_t request_size; /* of all of it, without the seed */
 static uint64_t cpu_before_us;
 
 void warm_open(struct guest *g, enum warm_mode wanted)
@@ -123,7 +124,8 @@ static int add_seed(ssize_t n)
 	if (getrandom(request + n, WARM_SEED_SIZE, 0) != WARM_SEED_SIZE)
 		_exit(FAILED);
 	request_at = 1;
-	request_len = (size_t)n - 1 + WARM_SEED_SIZE;
+	request_size = (size_t)n - 1;
+	request_len = request_size + WARM_SEED_SIZE;
 	memcpy(seed, request + n, WARM_SEED_SIZE);
 	is_running = true;
 	is_whole = false;
@@ -176,6 +178,12 @@ static int receive(void)
 	}
 	has_streams = true;
 	return add_seed(n);
+}
+
+const uint8_t *warm_request(size_t *ret_size)
+{
+	*ret_size = request_size;
+	return request_size ? request + 1 : NULL;
 }
 
 /* What must not be the same in two runs: the time, and the number by which libraries notice that

@@ -21,6 +21,9 @@ int64_t warm_call(struct guest *g, const struct call *call);
 /* A call that is not the driver's own is about to be made. */
 void warm_watch(const struct call *call);
 
+/* The request that is being served, also for those that the run has forked; NULL if there is none. */
+const uint8_t *warm_request(size_t *ret_size);
+
 /* Nobody can run: the moment for a snapshot, if one is to be made. */
 void warm_idle(struct guest *g);
 

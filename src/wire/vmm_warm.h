@@ -11,6 +11,10 @@
  * what it prints. Then it says WARM_GOES_OUT and waits: the keeper puts the run's files in place.
  * After a run that was quiet to its end nothing but memory has to be put back.
  *
+ * A request is made of fields that end with a NUL: flags for the driver, the program's path, the number of
+ * its arguments and they, the number of its variables ("NAME=value") and they. Behind them is the
+ * program's text, or nothing.
+ *
  * The driver, in the guest, reads its request from descriptor WARM_DRIVER_FD, with WARM_SEED_SIZE
  * random bytes behind it, and writes the run's exit status there: one byte, and the same random ones
  * behind it. To all others, and in between, that descriptor is not open. Only in a warm machine does that descriptor exist. */

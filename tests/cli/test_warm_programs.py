@@ -33,6 +33,10 @@ PROGRAMS = {
     "knows its family": "import os\nme = os.getpid()\nif os.fork() == 0:\n    print(os.getppid() == me)\n"
                         "    os._exit(0)\nos.wait()\nprint(os.getpgid(me) == os.getsid(me) == me)",
     "looks at itself": "import sys; print(sys.argv, sys.orig_argv, __name__, __file__, sorted(globals()))",
+    "looks at how it was started": "import os\nfor _ in range(2):\n"
+                                   "    print(open('/proc/self/cmdline').read().split('\\0'))\n"
+                                   "    print(sorted(open('/proc/self/environ').read().split('\\0')), flush=True)\n"
+                                   "    if _ == 0 and os.fork(): os._exit(os.wait()[1])",
     "looks at names": "import builtins; print(hasattr(builtins, '_'))",
     "has a pool": "import multiprocessing as m\ndef f(x): return x * x\n"
                   "if __name__ == '__main__': print(m.Pool(2).map(f, [1, 2]))",
@@ -54,6 +58,16 @@ def test_a_warm_program_does_as_a_cold_one(hotcell, tmp_path, name):
     path = tmp_path / "main.py"
     path.write_bytes(code if isinstance(code, bytes) else code.encode())
     assert outcome(hotcell, "vm", path) == outcome(hotcell, "container", path)
+
+
+def test_how_it_was_started_is_told_with_words_and_settings(hotcell):
+    code = "import os, sys; words = open('/proc/self/cmdline').read().split('\\0')\n" \
+           "print(words, words[:-1] == sys.orig_argv)\n" \
+           "print([s for s in open('/proc/self/environ').read().split('\\0') if not s.startswith('MPL')])"
+    more = ["--arg", "a b", "--arg", "", "--arg", "-c", "--env", "X=1=2", "--env", "USER=me", "--env", "X=", "--env", "Y=é"]
+    warm, cold = (outcome(hotcell, isolation, "-c", code, *more) for isolation in ("vm", "container"))
+    assert warm == cold
+    assert "['/usr/bin/python3', 'main.py', 'a b', '', '-c', ''] True" in warm[0] and "'USER=me'" in warm[0]
 
 
 @pytest.mark.parametrize("code", ["6 * 7", "x = 1", "1 / 0", "'a'; None", "from __future__ import annotations\n5"])
