@@ -6,9 +6,11 @@
 #include "vmm/call_path.h"
 #include "vmm/fds.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <unistd.h>
 #include <utime.h>
 
 #define HERE ((uint64_t)AT_FDCWD)
@@ -173,12 +175,21 @@ int64_t call_chmod(struct guest *g, const uint64_t a[6])
 	return call_fchmodat(g, (uint64_t[6]){ HERE, a[0], a[1] });
 }
 
+/* To the host an id that the cell does not have is none at all; to a program it is somebody else's. */
+static int64_t chown_result(int result, uint64_t user, uint64_t group)
+{
+	bool is_foreign = ((uid_t)user != (uid_t)-1 && (uid_t)user != getuid()) ||
+			  ((gid_t)group != (gid_t)-1 && (gid_t)group != getgid());
+
+	return result && errno == EINVAL && is_foreign ? -EPERM : host_result(result);
+}
+
 int64_t call_fchown(struct guest *g, const uint64_t a[6])
 {
 	int fd = fds_get(a[0]);
 
 	(void)g;
-	return fd < 0 ? fd : host_result(fchown(fd, (uid_t)a[1], (gid_t)a[2]));
+	return fd < 0 ? fd : chown_result(fchown(fd, (uid_t)a[1], (gid_t)a[2]), a[1], a[2]);
 }
 
 int64_t call_fchownat(struct guest *g, const uint64_t a[6])
@@ -187,8 +198,9 @@ int64_t call_fchownat(struct guest *g, const uint64_t a[6])
 	int result = name_get(g, a[0], a[1], &place);
 
 	return result ? result :
-			host_result(fchownat(
-				place.directory, place.path, (uid_t)a[2], (gid_t)a[3], (int)a[4]));
+			chown_result(fchownat(place.directory, place.path, (uid_t)a[2], (gid_t)a[3],
+					     (int)a[4]),
+				a[2], a[3]);
 }
 
 int64_t call_chown(struct guest *g, const uint64_t a[6])

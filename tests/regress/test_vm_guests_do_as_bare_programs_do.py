@@ -81,3 +81,18 @@ except MemoryError:
 resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)
 """
     assert says(hotcell, code) == ("told\n", 0)
+
+
+def test_a_file_cannot_be_given_to_somebody_else(hotcell):
+    code = """
+import errno, os
+open("f", "w").close()
+for user, group in ((0, -1), (-1, 0), (12345, 12345), (os.getuid(), os.getgid()), (-1, -1)):
+    try:
+        os.chown("f", user, group)
+        os.fchown(os.open("f", os.O_RDONLY), user, group)
+        print("done")
+    except OSError as e:
+        print(errno.errorcode[e.errno])
+"""
+    assert says(hotcell, code) == ("EPERM\nEPERM\nEPERM\ndone\ndone\n", 0)
