@@ -44,6 +44,18 @@ static void let_go(struct hotcell_work *work)
 	work->stage_fd = work->get_fd = work->out_dir_fd = -1;
 }
 
+/* The machine ended with its run: another one gets ready before anybody waits for it. */
+static void warm_again(const struct hotcell_work *work)
+{
+	auto_buf struct buf rehearsal = { 0 };
+	struct err ignored = { 0 };
+
+	if (!work->profile || work->request.cell_ends || work->cell->warm)
+		return;
+	request_rehearsal(work->tool.language, &rehearsal);
+	cell_warm(work->cell, work->profile, work->snapshot_fd, &rehearsal, &ignored);
+}
+
 static void leave_cell(struct hotcell_work *work)
 {
 	if (!work->cell)
@@ -55,6 +67,7 @@ static void leave_cell(struct hotcell_work *work)
 		/* What one run left, another one's must not find. */
 		put_bare(&work->engine->out, CELL_CLEAR);
 		cell_send(work->cell);
+		warm_again(work);
 	}
 	work->cell = NULL;
 }
