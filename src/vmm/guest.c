@@ -194,6 +194,12 @@ static void redo_stubs_call(struct guest *g)
 	struct stub_registers saved;
 
 	memcpy(&saved, g->mem.host + AT_STUB_STACK_TOP - sizeof(saved), sizeof(saved));
+	r->r15 = saved.r15;
+	r->r14 = saved.r14;
+	r->r13 = saved.r13;
+	r->r12 = saved.r12;
+	r->rbp = saved.rbp;
+	r->rbx = saved.rbx;
 	r->rax = saved.rax;
 	r->r9 = saved.r9;
 	r->r8 = saved.r8;

@@ -32,8 +32,10 @@ struct shared {
 	unsigned long waiters[SHARED_WAITERS_MAX];
 };
 
-/* The program's registers while the stub runs, at the top of its stack. */
+/* The program's registers while the stub runs, at the top of its stack. The first six come back by
+ * themselves, unless a fault ends the stub on its way. */
 struct stub_registers {
+	unsigned long r15, r14, r13, r12, rbp, rbx;
 	unsigned long rax, r9, r8, r10, rdx, rsi, rdi, r11, rcx, rsp;
 };
 
