@@ -73,9 +73,12 @@ static uint64_t add_strings(uint64_t hash, const struct strings *list)
 	return hash;
 }
 
-/* Features of the processor that programs choose code by, and the kernel that runs machines. */
+/* Features of the processor that programs choose code by, and the kernel that runs machines: with
+ * which part of KVM, since a machine's first pages are made for one kind of host. */
 static uint64_t add_machine(uint64_t hash)
 {
+	static const char *const kinds[] = { "/sys/module/kvm_pvm", "/sys/module/kvm_intel",
+		"/sys/module/kvm_amd" };
 	auto_buf struct buf text = { 0 };
 	struct utsname name;
 	struct err ignored;
@@ -83,6 +86,8 @@ static uint64_t add_machine(uint64_t hash)
 
 	if (uname(&name) == 0)
 		hash = add_text(hash, name.release);
+	for (size_t i = 0; i < COUNT(kinds); i++)
+		hash = add_text(hash, access(kinds[i], F_OK) ? "" : kinds[i]);
 	if (fd_slurp(AT_FDCWD, "/proc/cpuinfo", 1 << 20, &text, &ignored))
 		return hash;
 	flags = strstr(text.data, "\nflags");

@@ -35,7 +35,7 @@ static int run_one_call(struct vcpu *cpu, struct mem *m, bool *ret, struct err *
 int probe_host(int kvm_fd, bool *ret_is_pvm, struct err *e)
 {
 	static struct mem memory;
-	struct vcpu cpu = { 0 };
+	struct vcpu cpu = { .is_pvm = true }; /* as is the layout */
 	int result;
 
 	if (mem_open(&memory, 2 * CHUNK, e))

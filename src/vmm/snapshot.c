@@ -457,7 +457,8 @@ int snapshot_reset(struct guest *g, struct err *e)
 			for (uint64_t at = dirty[i].start; at < dirty[i].end; at += PAGE)
 				if (is_table(m, at))
 					reset_table(m, at);
-		if (mem_flush(m) || (!g->cpu.is_pvm && vcpu_forget_translations(&g->cpu)))
+		/* A PVM host's processor has no state but what begin() sets. */
+		if (mem_flush(m) || (!g->cpu.is_pvm && vcpu_restore(&g->cpu)))
 			return err_set(e, ERR_SYSTEM, "the page tables could not be put back");
 		/* The list for the editor is in a page of its own, maybe new. */
 		memcpy(m->host + AT_EDITS, image() + AT_EDITS, AT_SHARED - AT_EDITS);

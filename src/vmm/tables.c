@@ -107,7 +107,9 @@ void tables_init(struct mem *m, bool is_pvm)
 	at(m, AT_PML4)[0] = AT_PDPT | TO_TABLE;
 	at(m, AT_PDPT)[0] = AT_PD | TO_TABLE;
 	at(m, AT_PD)[0] = AT_PT | TO_TABLE;
-	put_pages(m, AT_PML4, AT_GATE, SUPERVISOR);
+	put_pages(m, AT_PML4, AT_GDT, SUPERVISOR | NO_EXECUTE);
+	/* Descriptors are marked as used already: not even the processor writes them. */
+	put_pages(m, AT_GDT, AT_GATE, PRESENT | USED | NO_EXECUTE);
 	put_pages(m, AT_GATE, AT_HANDLERS, PRESENT | USED | (is_pvm ? USER : 0));
 	put_pages(m, AT_HANDLERS, AT_STUB, PRESENT | USED);
 	put_pages(m, AT_STUB, AT_STUB_END, PRESENT | USED | (is_pvm ? USER : 0));

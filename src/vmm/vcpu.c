@@ -2,6 +2,7 @@
 
 #include "base/fd.h"
 #include "base/own.h"
+#include "vmm/processor.h"
 #include "vmm/stub/layout.h"
 #include "wire/vmm_start.h"
 
@@ -11,19 +12,6 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-enum {
-	MSR_STAR = (int)0xc0000081,
-	MSR_LSTAR = (int)0xc0000082,
-	MSR_FMASK = (int)0xc0000084,
-	CPUID_MAX = 256,
-	KERNEL_CODE = 0x10,
-	KERNEL_DATA = 0x18,
-	USER_DATA = 0x2b,
-	USER_CODE = 0x33,
-	TASK_STATE = 0x40,
-	TSS_LIMIT = 0x67 + 8193,
-};
 
 /* Flags that a program may have; the rest is the processor's. */
 #define USER_FLAGS  0x40cd5ULL /* CF PF AF ZF SF TF DF OF, and AC */
@@ -50,96 +38,6 @@ static int move_up(int fd)
 	return moved;
 }
 
-static struct kvm_segment segment(uint16_t selector, uint8_t type, uint8_t ring, bool is_code)
-{
-	return (struct kvm_segment){
-		.selector = selector,
-		.limit = 0xffffffff,
-		.present = 1,
-		.type = type,
-		.dpl = ring,
-		.s = 1,
-		.l = is_code,
-		.db = !is_code,
-		.g = 1,
-	};
-}
-
-static void set_segments(struct kvm_sregs *s, unsigned ring)
-{
-	s->cs = segment(ring ? USER_CODE : KERNEL_CODE, 11, (uint8_t)ring, true);
-	s->ss = segment(ring ? USER_DATA : KERNEL_DATA, 3, (uint8_t)ring, false);
-}
-
-static int set_control_registers(struct vcpu *cpu, struct err *e)
-{
-	struct kvm_sregs *s = &cpu->user;
-	struct kvm_xcrs xcrs = { .nr_xcrs = 1 };
-
-	if (ioctl(cpu->fd, KVM_GET_SREGS, s))
-		return err_sys(e, "KVM_GET_SREGS");
-	s->cr0 = 0x80050033;
-	s->cr3 = AT_PML4;
-	s->cr4 = 0x40620; /* PAE, FXSR, SSE exceptions, XSAVE */
-	s->efer = 0xd01;  /* SYSCALL, long mode, no-execute */
-	set_segments(s, 3);
-	s->ds = s->es = s->fs = s->gs = segment(USER_DATA, 3, 3, false);
-	s->gdt.base = AT_GDT;
-	s->gdt.limit = 10 * 8 - 1;
-	s->idt.base = AT_IDT;
-	s->idt.limit = 32 * 16 - 1;
-	s->tr = (struct kvm_segment){
-		.selector = TASK_STATE,
-		.base = AT_TSS,
-		.limit = TSS_LIMIT,
-		.type = 11,
-		.present = 1,
-	};
-	s->ldt = (struct kvm_segment){ .unusable = 1 };
-	if (ioctl(cpu->fd, KVM_SET_SREGS, s))
-		return err_sys(e, "KVM_SET_SREGS");
-	xcrs.xcrs[0].value = 7; /* x87, SSE, AVX */
-	if (ioctl(cpu->fd, KVM_SET_XCRS, &xcrs)) {
-		xcrs.xcrs[0].value = 3;
-		if (ioctl(cpu->fd, KVM_SET_XCRS, &xcrs))
-			return err_sys(e, "KVM_SET_XCRS");
-	}
-	return 0;
-}
-
-static int set_msrs(struct vcpu *cpu, struct err *e)
-{
-	struct {
-		struct kvm_msrs head;
-		struct kvm_msr_entry entries[3];
-	} msrs = {
-		.head.nmsrs = 3,
-		.entries = {
-			{ .index = (uint32_t)MSR_STAR,
-				.data = (0x23ULL << 48) | ((uint64_t)KERNEL_CODE << 32) },
-			{ .index = (uint32_t)MSR_LSTAR, .data = AT_STUB },
-			{ .index = (uint32_t)MSR_FMASK, .data = 0x47700 },
-		},
-	};
-
-	return ioctl(cpu->fd, KVM_SET_MSRS, &msrs) == 3 ? 0 : err_sys(e, "KVM_SET_MSRS");
-}
-
-static int set_cpuid(struct vcpu *cpu, int kvm_fd, struct err *e)
-{
-	static struct {
-		struct kvm_cpuid2 head;
-		struct kvm_cpuid_entry2 entries[CPUID_MAX];
-	} cpuid; /* the same for every machine of this process */
-
-	if (cpuid.head.nent == 0) {
-		cpuid.head.nent = CPUID_MAX;
-		if (ioctl(kvm_fd, KVM_GET_SUPPORTED_CPUID, &cpuid))
-			return err_sys(e, "KVM_GET_SUPPORTED_CPUID");
-	}
-	return ioctl(cpu->fd, KVM_SET_CPUID2, &cpuid) ? err_sys(e, "KVM_SET_CPUID2") : 0;
-}
-
 int vcpu_open(struct vcpu *cpu, int kvm_fd, struct err *e)
 {
 	int size = ioctl(kvm_fd, KVM_GET_VCPU_MMAP_SIZE, 0);
@@ -161,7 +59,7 @@ int vcpu_open(struct vcpu *cpu, int kvm_fd, struct err *e)
 	if (run == MAP_FAILED)
 		return err_sys(e, "map the processor");
 	__atomic_store_n(&cpu->run, run, __ATOMIC_SEQ_CST);
-	if (set_cpuid(cpu, kvm_fd, e) || set_control_registers(cpu, e) || set_msrs(cpu, e))
+	if (processor_set_up(cpu, kvm_fd, e))
 		return -1;
 	cpu->run->kvm_valid_regs = KVM_SYNC_X86_REGS;
 	cpu->stands = STANDS_IN_PROGRAM;
@@ -204,13 +102,9 @@ int vcpu_set_xsave(struct vcpu *cpu, const struct kvm_xsave *from)
 	return ioctl(cpu->fd, KVM_SET_XSAVE, from);
 }
 
-/* KVM does so when a bit of CR4 changes that matters for it. */
-int vcpu_forget_translations(struct vcpu *cpu)
+int vcpu_restore(struct vcpu *cpu)
 {
-	struct kvm_sregs changed = cpu->user;
-
-	changed.cr4 ^= 0x80; /* global pages: there are none */
-	if (ioctl(cpu->fd, KVM_SET_SREGS, &changed) || ioctl(cpu->fd, KVM_SET_SREGS, &cpu->user))
+	if (processor_restore(cpu))
 		return -1;
 	cpu->loaded_fs_base = cpu->loaded_gs_base = 0;
 	cpu->stands = STANDS_IN_KERNEL;
@@ -240,10 +134,17 @@ static void load_segments(struct vcpu *cpu, const struct registers *r, unsigned 
 	struct kvm_sregs *s = &cpu->run->s.regs.sregs;
 
 	*s = cpu->user;
-	set_segments(s, ring);
+	processor_set_ring(s, ring);
 	s->fs.base = cpu->loaded_fs_base = r->fs_base;
 	s->gs.base = cpu->loaded_gs_base = r->gs_base;
 	cpu->run->kvm_dirty_regs |= KVM_SYNC_X86_SREGS;
+}
+
+/* What SYSRET sets is what the program is to have. To an address that is none some processors do not
+ * return: they complain, in ring 0. */
+static bool is_sysrets(const struct kvm_regs *r)
+{
+	return r->rip == r->rcx && r->rip < USER_END && r->rflags == r->r11;
 }
 
 static void load(struct vcpu *cpu, const struct registers *r)
@@ -260,8 +161,7 @@ static void load(struct vcpu *cpu, const struct registers *r)
 	 * SYSRET brings it there, to where RCX and R11 say: that is where the program is, unless it
 	 * has been sent elsewhere meanwhile. */
 	if (cpu->stands == STANDS_IN_KERNEL || bases_differ ||
-		(cpu->stands == STANDS_AT_GATE && !cpu->is_pvm &&
-			(regs->rip != regs->rcx || regs->r11 != regs->rflags)))
+		(cpu->stands == STANDS_AT_GATE && !cpu->is_pvm && !is_sysrets(regs)))
 		load_segments(cpu, r, 3);
 	else if (cpu->stands == STANDS_AT_GATE && !cpu->is_pvm)
 		regs->rip = AT_GATE + 2;
@@ -291,6 +191,9 @@ static enum vcpu_exit take_exception(
 	r->general.rflags = frame[3];
 	r->general.rsp = frame[4];
 	ret->in_stub = is_stubs(frame[1]) && (cpu->is_pvm || (frame[2] & 3) == 0);
+	/* Nobody else is in ring 0. */
+	if ((frame[2] & 3) == 0 && !ret->in_stub)
+		return VCPU_BROKEN;
 	cpu->stands = STANDS_IN_KERNEL;
 	/* In ring 0 it cannot be gone on with: the program's registers are set in ring 3. */
 	cpu->in_stub = ret->in_stub && cpu->is_pvm;
@@ -302,6 +205,32 @@ static enum vcpu_exit take_exception(
 		ret->address = s.cr2;
 	}
 	return VCPU_EXCEPTION;
+}
+
+/* A signal came while it ran. Where the processor makes the rings, they tell the stub from a program
+ * that has jumped at its address and has not got its fault yet; and a program must not go on in the
+ * ring that the stub was left in. */
+static enum vcpu_exit take_interrupt(struct vcpu *cpu, struct registers *r)
+{
+	bool is_ours = is_stubs(r->general.rip) || is_handlers(r->general.rip);
+	struct kvm_sregs s;
+
+	if (!cpu->is_pvm) {
+		if (ioctl(cpu->fd, KVM_GET_SREGS, &s))
+			return VCPU_BROKEN;
+		if ((s.cs.selector & 3) == 0 && !is_ours)
+			return VCPU_BROKEN;
+		is_ours = (s.cs.selector & 3) == 0;
+	}
+	if (is_ours && r->general.rip == AT_GATE + 2 && !cpu->is_pvm) {
+		r->general.rip = r->general.rcx;
+		r->general.rflags = r->general.r11;
+		cpu->stands = STANDS_AT_GATE;
+		return VCPU_INTERRUPTED;
+	}
+	cpu->in_stub = is_ours;
+	cpu->stands = is_ours ? STANDS_IN_STUB : STANDS_IN_PROGRAM;
+	return VCPU_INTERRUPTED;
 }
 
 enum vcpu_exit vcpu_run(
@@ -316,16 +245,7 @@ enum vcpu_exit vcpu_run(
 	r->general = run->s.regs.regs;
 	cpu->in_stub = false;
 	if (result < 0) {
-		if (errno != EINTR)
-			return VCPU_BROKEN;
-		if (r->general.rip == AT_GATE + 2 && !cpu->is_pvm) {
-			r->general.rip = r->general.rcx;
-			r->general.rflags = r->general.r11;
-		} else {
-			cpu->in_stub = is_stubs(r->general.rip) || is_handlers(r->general.rip);
-			cpu->stands = cpu->in_stub ? STANDS_IN_STUB : STANDS_IN_PROGRAM;
-		}
-		return VCPU_INTERRUPTED;
+		return errno == EINTR ? take_interrupt(cpu, r) : VCPU_BROKEN;
 	}
 	errno = 0;
 	if (run->exit_reason != KVM_EXIT_IO || run->io.direction != KVM_EXIT_IO_OUT ||

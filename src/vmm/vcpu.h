@@ -75,8 +75,8 @@ int vcpu_edit(struct vcpu *cpu, uint64_t count);
 int vcpu_get_xsave(struct vcpu *cpu, struct kvm_xsave *ret);
 int vcpu_set_xsave(struct vcpu *cpu, const struct kvm_xsave *from);
 
-/* What the processor remembers of the page tables is gone. */
-int vcpu_forget_translations(struct vcpu *cpu);
+/* As it was when opened, for the next program; what it remembers of the page tables is gone. */
+int vcpu_restore(struct vcpu *cpu);
 
 /* Whether it can be run at all: what the kernel makes at the first run is made now. */
 int vcpu_try(struct vcpu *cpu);

@@ -2,17 +2,17 @@
  * VMM and the stub, so it holds nothing but numbers.
  *
  *	0x001000  page tables of these 2 MiB, GDT, IDT, TSS         supervisor
- *	0x010000  gate: the instruction that leaves, and the return  executable by all
- *	0x011000  exception handlers, page table editor              supervisor
- *	0x012000  stub: system calls that need no exit               executable by all
+ *	0x010000  gate: the instruction that leaves, and the return  as the stub; read-only
+ *	0x011000  exception handlers, page table editor              supervisor, read-only
+ *	0x012000  stub: system calls that need no exit               executable, read-only (below)
  *	0x018000  the stub's stack and its copy of the registers     as the host needs it (below)
  *	0x019000  list for the page table editor                     supervisor
  *	0x01f000  shared page                                        as the stub's stack
  *	0x020000  output that was not passed on yet                  as the stub's stack
  *	0x100000  more page tables                                   supervisor
  *
- * On real hardware SYSCALL enters ring 0, and the stub's data are the supervisor's. A PVM host runs
- * the stub in ring 3: there its data belong to the guest, and the VMM believes nothing of them. */
+ * On real hardware SYSCALL enters ring 0, and the stub's code and data are the supervisor's. A PVM host
+ * runs the stub in ring 3: there its data belong to the guest, and the VMM believes nothing of them. */
 #ifndef HOTCELL_VMM_LAYOUT_H
 #define HOTCELL_VMM_LAYOUT_H
 
