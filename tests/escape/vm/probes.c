@@ -475,6 +475,10 @@ static void gate_ports(void)
 		}
 }
 
+/* ---- ring 0 ---- */
+
+#include "rings.h"
+
 /* ---- the gate and the stub, where a program can reach them ---- */
 
 static void jump(uint64_t to)
@@ -2005,6 +2009,43 @@ static const struct {
 	PROBE(wild_syscall),
 	PROBE(ports),
 	PROBE(gate_ports),
+	PROBE(read_dr0),
+	PROBE(write_dr0),
+	PROBE(write_cr0),
+	PROBE(write_cr8),
+	PROBE(do_rdpmc),
+	PROBE(do_invd),
+	PROBE(do_invpcid),
+	PROBE(do_monitor),
+	PROBE(do_mwait),
+	PROBE(do_vmload),
+	PROBE(do_vmsave),
+	PROBE(do_stgi),
+	PROBE(do_clgi),
+	PROBE(do_skinit),
+	PROBE(do_invlpga),
+	PROBE(do_vmxon),
+	PROBE(do_vmlaunch),
+	PROBE(do_vmread),
+	PROBE(do_invept),
+	PROBE(do_rsm),
+	PROBE(do_xsaves),
+	PROBE(do_encls),
+	PROBE(do_wrpkru),
+	PROBE(do_icebp),
+	PROBE(do_wrgsbase),
+	PROBE(do_wrfsbase_back),
+	PROBE(table_addresses),
+	PROBE(far_transfers),
+	PROBE(data_segments),
+	PROBE(trap_in_ring_0),
+	PROBE(ring_after_interrupts),
+	PROBE(ring_after_ticks),
+	PROBE(handlers_under_signals),
+	PROBE(sysret_anywhere),
+	PROBE(flags_by_iret),
+	PROBE(call_at_the_end),
+	PROBE(deputy),
 	PROBE(gate_jumps),
 	PROBE(stub_loop),
 	PROBE(stub_jumps),
