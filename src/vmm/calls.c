@@ -35,7 +35,7 @@ const struct call_row call_rows[] = {
 	{ SYS_mprotect, "mprotect", call_mprotect, "pdx", "" },
 	{ SYS_munmap, "munmap", call_munmap, "pd", "entries of single pages stay present until their block is empty" },
 	{ SYS_brk, "brk", call_brk, "p", "stub: within what is mapped already" },
-	{ SYS_rt_sigaction, "rt_sigaction", call_rt_sigaction, "dppd", "" },
+	{ SYS_rt_sigaction, "rt_sigaction", call_rt_sigaction, "dppd", "stub: where it only asks" },
 	{ SYS_rt_sigprocmask, "rt_sigprocmask", call_rt_sigprocmask, "dppd", "" },
 	{ SYS_rt_sigreturn, "rt_sigreturn", call_rt_sigreturn, "", "" },
 	{ SYS_ioctl, "ioctl", call_ioctl, "fxp", "a short list; everything else is no terminal" },

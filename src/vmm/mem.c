@@ -22,6 +22,7 @@
 #define HINTS_END (1UL << 40)
 /* Larger mappings get memory where they are touched. */
 #define EAGER_MAX (64UL << 20)
+#define LAZY_MIN  (64UL << 10)
 #define AREAS_MAX 65530
 
 enum { STRING_STEP = 256 };
@@ -355,9 +356,21 @@ static int wipe(struct mem *m, uint64_t start, uint64_t end)
 	return 0;
 }
 
-static bool is_eager(const struct area *area)
+static enum tables_how how_to_map(const struct area *area)
 {
-	return area->protection != PROT_NONE && area->end - area->start <= EAGER_MAX;
+	return area->protection != PROT_NONE && area->end - area->start <= EAGER_MAX ?
+		       TABLES_BIND :
+		       TABLES_PRESENT;
+}
+
+/* A loader maps all of a library to be read, and then most of it again to be executed. An entry that is
+ * there is dear to change (see mem.h): those of what is only read are made when it is touched. */
+static enum tables_how how_to_map_file(const struct area *area)
+{
+	return area->kind == AREA_FILE && area->protection == PROT_READ &&
+			       area->end - area->start > LAZY_MIN ?
+		       TABLES_LAZY :
+		       TABLES_BIND;
 }
 
 int mem_map(struct mem *m, const struct area *area)
@@ -366,7 +379,7 @@ int mem_map(struct mem *m, const struct area *area)
 
 	if (result == 0)
 		result = set_area(m, area);
-	return result ? result : tables_sync(m, area->start, area->end, is_eager(area));
+	return result ? result : tables_sync(m, area->start, area->end, how_to_map(area));
 }
 
 static int put_file(struct mem *m, const struct area *area, int fd)
@@ -406,7 +419,7 @@ int mem_map_file(struct mem *m, const struct area *area, int fd)
 	if (result == 0)
 		result = set_area(m, area);
 	if (result == 0)
-		return tables_sync(m, area->start, area->end, true);
+		return tables_sync(m, area->start, area->end, how_to_map_file(area));
 	/* Part of the file may be there already, behind what is no file's or nothing at all: as with
 	 * Linux, what was mapped there is gone. */
 	if (make_plain(m, area->start, area->end) == 0)
@@ -446,7 +459,7 @@ int mem_move_shared(struct mem *m, const struct area *area, uint64_t from, uint6
 		return result;
 	}
 	result = set_area(m, area);
-	return result ? result : tables_sync(m, area->start, area->end, true);
+	return result ? result : tables_sync(m, area->start, area->end, TABLES_BIND);
 }
 
 int mem_unmap(struct mem *m, uint64_t start, uint64_t end)
@@ -501,7 +514,7 @@ int mem_protect(struct mem *m, uint64_t start, uint64_t end, unsigned protection
 				return -EACCES;
 			result = set_area(m, &changed);
 			if (result == 0)
-				result = tables_sync(m, at, next, is_eager(&changed));
+				result = tables_sync(m, at, next, how_to_map(&changed));
 			if (result)
 				return result;
 		}
@@ -555,6 +568,8 @@ int mem_fault(struct mem *m, uint64_t address, uint64_t error_code)
 	bool to_write = error_code & 2;
 	bool to_execute = error_code & 16;
 	const struct area *a = address < ADDRESS_END ? mem_find(m, address) : NULL;
+	uint64_t start = address & ~(CHUNK - 1);
+	uint64_t end = start + CHUNK;
 
 	if (!a)
 		return SEGV_MAPERR;
@@ -565,9 +580,11 @@ int mem_fault(struct mem *m, uint64_t address, uint64_t error_code)
 	/* There already: the processor had an old entry in mind. */
 	if (tables_allow(m, address, to_write, to_execute))
 		return 0;
+	/* All of the area in this block: whoever touches one page will touch others. */
+	start = a->start > start ? a->start : start;
+	end = a->end < end ? a->end : end;
 	/* No memory: as if it were not there, for want of anything better. */
-	return tables_sync(m, PAGE_DOWN(address), PAGE_DOWN(address) + PAGE, true) ? SEGV_MAPERR :
-										     0;
+	return tables_sync(m, start, end, TABLES_BIND) ? SEGV_MAPERR : 0;
 }
 
 /* ---- the program's memory, for the VMM ---- */
@@ -590,7 +607,8 @@ int mem_pieces(
 			end = address + size;
 		b = tables_block(m, address);
 		if (!b) {
-			if (tables_sync(m, PAGE_DOWN(address), PAGE_DOWN(address) + PAGE, true))
+			if (tables_sync(
+				    m, PAGE_DOWN(address), PAGE_DOWN(address) + PAGE, TABLES_BIND))
 				return count ? count : -EFAULT;
 			b = tables_block(m, address);
 		}

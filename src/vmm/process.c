@@ -187,6 +187,7 @@ static int64_t do_vfork(struct guest *g, const uint64_t a[6])
 	saved.polls_room = t->polls_room;
 	*t = saved;
 	memcpy(g->actions, actions, sizeof(actions));
+	signal_publish(g);
 	fds_restore(kept);
 	g->in_vfork = false;
 	g->pending = pending;

@@ -91,8 +91,8 @@ void signal_open(struct guest *g)
 		sigaction(n, &action, NULL);
 	/* A write tells it by its result. */
 	signal(SIGPIPE, SIG_IGN);
-	if (g->actions[SIGCHLD].handler == HANDLER_IGNORE)
-		signal(SIGCHLD, SIG_IGN);
+	signal_settle_children(g);
+	signal_publish(g);
 	sigemptyset(&waiting_mask);
 	sigprocmask(SIG_SETMASK, &waiting_mask, NULL);
 }
@@ -176,6 +176,7 @@ void signal_fault(struct guest *g, int number, int code, uint64_t address)
 	if (t->blocked & BIT(number) || g->actions[number].handler == HANDLER_IGNORE) {
 		t->blocked &= ~BIT(number);
 		g->actions[number].handler = HANDLER_DEFAULT;
+		signal_publish(g);
 	}
 	t->pending |= BIT(number);
 }
@@ -185,11 +186,37 @@ void signal_forget_noted(void)
 	__atomic_store_n(&noted, 0, __ATOMIC_SEQ_CST);
 }
 
+void signal_publish(struct guest *g)
+{
+	volatile struct shared_action *to = guest_shared(g)->actions;
+
+	for (int n = 0; n < SHARED_SIGNALS; n++) {
+		const struct signal_action *from = &g->actions[n + 1];
+
+		to[n].handler = from->handler;
+		to[n].flags = from->flags;
+		to[n].restorer = from->restorer;
+		to[n].mask = from->mask;
+	}
+}
+
+void signal_settle_children(const struct guest *g)
+{
+	struct sigaction action = { .sa_sigaction = on_signal,
+		.sa_flags = SA_SIGINFO | SA_ONSTACK };
+
+	/* The host reaps them then. */
+	if (g->actions[SIGCHLD].handler == HANDLER_IGNORE)
+		action = (struct sigaction){ .sa_handler = SIG_IGN };
+	sigaction(SIGCHLD, &action, NULL);
+}
+
 void signal_forget_handlers(struct guest *g)
 {
 	for (int n = 1; n <= SIGNALS_MAX; n++)
 		if (g->actions[n].handler != HANDLER_IGNORE)
 			g->actions[n] = (struct signal_action){ 0 };
+	signal_publish(g);
 }
 
 /* ---- frames ---- */
@@ -286,8 +313,10 @@ static int enter_handler(struct guest *g, int number)
 	r->rdx = stack + offsetof(struct signal_frame, context);
 	r->rax = 0;
 	r->rflags = 0x202;
-	if (action->flags & SA_RESETHAND)
+	if (action->flags & SA_RESETHAND) {
 		*action = (struct signal_action){ 0 };
+		signal_publish(g);
+	}
 	return 0;
 }
 
@@ -421,16 +450,10 @@ int64_t call_rt_sigaction(struct guest *g, const uint64_t a[6])
 	if (a[2] && mem_write(&g->mem, a[2], &g->actions[number], sizeof(action)))
 		return -EFAULT;
 	if (a[1]) {
-		bool ignored_children = number == SIGCHLD && action.handler == HANDLER_IGNORE;
-
 		g->actions[number] = action;
-		if (number == SIGCHLD && ignored_children)
-			signal(SIGCHLD, SIG_IGN); /* the host reaps them then */
-		else if (number == SIGCHLD)
-			sigaction(SIGCHLD,
-				&(struct sigaction){ .sa_sigaction = on_signal,
-					.sa_flags = SA_SIGINFO | SA_ONSTACK },
-				NULL);
+		signal_publish(g);
+		if (number == SIGCHLD)
+			signal_settle_children(g);
 		for (int i = 0; i < THREADS_MAX && is_ignored(g, (int)number); i++)
 			g->threads[i].pending &= ~BIT(number);
 	}

@@ -20,6 +20,10 @@ bool signal_waits(const struct guest *g, const struct thread *t);
 /* Makes signals that wait happen to the current thread. Its registers may be changed: a handler is
  * entered, or the program ends. If it was in a call, the call's result is set. */
 void signal_deliver(struct guest *g);
+/* The stub is told of all actions; after they were changed. */
+void signal_publish(struct guest *g);
+/* How the host treats our children is as the program wants it. */
+void signal_settle_children(const struct guest *g);
 /* execve: handlers are gone. */
 void signal_forget_noted(void); /* signals that came to us for a program that is gone */
 void signal_forget_handlers(struct guest *g);

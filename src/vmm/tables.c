@@ -352,7 +352,9 @@ static void want(const struct mem *m, uint64_t number, struct wanted *ret)
 		ret->all = first;
 }
 
-static int fill_table(struct mem *m, struct block *b, const struct wanted *wanted, uint64_t *ret)
+/* A new table; only the pages from `first` to before `end` are filled in. */
+static int fill_table(struct mem *m, struct block *b, const struct wanted *wanted, unsigned first,
+	unsigned end, uint64_t *ret)
 {
 	uint64_t *table;
 
@@ -360,7 +362,7 @@ static int fill_table(struct mem *m, struct block *b, const struct wanted *wante
 	if (!b->table)
 		return -ENOMEM;
 	table = at(m, b->table);
-	for (unsigned i = 0; i < PAGES; i++)
+	for (unsigned i = first; i < end; i++)
 		table[i] = wanted->flags[i] ?
 				   ((uint64_t)b->chunk * CHUNK + i * PAGE) | wanted->flags[i] :
 				   0;
@@ -368,25 +370,33 @@ static int fill_table(struct mem *m, struct block *b, const struct wanted *wante
 	return 0;
 }
 
-static int sync_block(struct mem *m, struct block *b, uint64_t start, uint64_t end)
+static int sync_block(
+	struct mem *m, struct block *b, uint64_t start, uint64_t end, enum tables_how how)
 {
 	static struct wanted wanted;
 	uint64_t *entry = make_directory_entry(m, b->number);
 	uint64_t base = b->number * CHUNK;
 	uint64_t value;
+	bool is_new;
 
 	if (!entry)
 		return -ENOMEM;
+	start = start > base ? start : base;
+	end = end < base + CHUNK ? end : base + CHUNK;
+	is_new = !(*entry & PRESENT);
+	if (is_new && how == TABLES_LAZY)
+		return 0;
 	want(m, b->number, &wanted);
 	if (*entry & PRESENT && !(*entry & LEAF)) {
 		uint64_t *table = at(m, b->table);
 
 		/* A table stays a table: changing it back would cost more than it could save. */
-		for (uint64_t a = start > base ? start : base; a < end && a < base + CHUNK;
-			a += PAGE) {
+		for (uint64_t a = start; a < end; a += PAGE) {
 			unsigned i = (unsigned)(a % CHUNK / PAGE);
 			uint64_t flags = wanted.flags[i];
 
+			if (how == TABLES_LAZY && !(table[i] & PRESENT))
+				continue;
 			tables_put(m, &table[i],
 				flags ? ((uint64_t)b->chunk * CHUNK + i * PAGE) | flags : 0, a);
 		}
@@ -396,22 +406,24 @@ static int sync_block(struct mem *m, struct block *b, uint64_t start, uint64_t e
 		tables_put(m, entry, (uint64_t)b->chunk * CHUNK | wanted.all | LEAF, base);
 		return 0;
 	}
-	if (fill_table(m, b, &wanted, &value))
+	/* What else is in a new block is somebody's who will touch it, or not. */
+	if (fill_table(m, b, &wanted, is_new ? (unsigned)((start - base) / PAGE) : 0,
+		    is_new ? (unsigned)((end - base) / PAGE) : PAGES, &value))
 		return -ENOMEM;
 	tables_put(m, entry, value, base);
 	/* The editor must have linked it before anything in it is changed again. */
 	return mem_flush(m) ? -ENOMEM : 0;
 }
 
-int tables_sync(struct mem *m, uint64_t start, uint64_t end, bool bind)
+int tables_sync(struct mem *m, uint64_t start, uint64_t end, enum tables_how how)
 {
 	for (uint64_t a = start; a < end;) {
-		struct block *b = bind ? tables_bind(m, a) : tables_first(m, a, end);
+		struct block *b = how == TABLES_BIND ? tables_bind(m, a) : tables_first(m, a, end);
 		int result;
 
 		if (!b)
-			return bind ? -ENOMEM : 0;
-		result = sync_block(m, b, start, end);
+			return how == TABLES_BIND ? -ENOMEM : 0;
+		result = sync_block(m, b, start, end, how);
 		if (result)
 			return result;
 		a = (b->number + 1) * CHUNK;

@@ -7,9 +7,13 @@
 /* The lowest 2 MiB: see stub/layout.h. Memory there must be zero. */
 void tables_init(struct mem *m, bool is_pvm);
 
-/* Makes the tables say what the areas say. With `bind`, blocks get chunks; else only those that
- * have one are looked at. -ENOMEM if chunks or tables run out. */
-int tables_sync(struct mem *m, uint64_t start, uint64_t end, bool bind);
+enum tables_how {
+	TABLES_BIND,    /* blocks get chunks, and entries are made */
+	TABLES_PRESENT, /* only blocks that have a chunk are looked at */
+	TABLES_LAZY,    /* likewise, and what is absent stays so until it is touched */
+};
+/* Makes the tables say what the areas say. -ENOMEM if chunks or tables run out. */
+int tables_sync(struct mem *m, uint64_t start, uint64_t end, enum tables_how how);
 
 struct block *tables_block(const struct mem *m, uint64_t address); /* NULL if it has no chunk */
 struct block *tables_bind(struct mem *m, uint64_t address);        /* NULL: no memory */

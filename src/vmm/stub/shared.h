@@ -3,7 +3,7 @@
 #ifndef HOTCELL_VMM_SHARED_H
 #define HOTCELL_VMM_SHARED_H
 
-enum { SHARED_WAITERS_MAX = 32 };
+enum { SHARED_WAITERS_MAX = 32, SHARED_SIGNALS = 64 };
 
 struct shared {
 	unsigned long tsc; /* the time stamp counter when the two below were read */
@@ -30,6 +30,10 @@ struct shared {
 	unsigned long
 		waiters_count; /* addresses that somebody waits for; more than fit: all may be */
 	unsigned long waiters[SHARED_WAITERS_MAX];
+
+	struct shared_action {
+		unsigned long handler, flags, restorer, mask;
+	} actions[SHARED_SIGNALS]; /* from signal 1 on: for programs that ask about every one */
 };
 
 /* The program's registers while the stub runs, at the top of its stack. The first six come back by

@@ -192,11 +192,20 @@ static struct answer do_timeofday(u64 ret, u64 zone)
 	return known(0);
 }
 
+/* Only asked: whoever starts another program asks about all of them. */
+static struct answer do_sigaction(u64 number, u64 new, u64 old, u64 size)
+{
+	if (new || size != 8 || number - 1 >= SHARED_SIGNALS ||
+		!is_users(old, sizeof(struct shared_action)))
+		return unknown();
+	copy(old, (u64)&SHARED->actions[number - 1], sizeof(struct shared_action));
+	return known(0);
+}
+
 struct answer answer(u64 a, u64 b, u64 c, u64 d, u64 number);
 
 struct answer answer(u64 a, u64 b, u64 c, u64 d, u64 number)
 {
-	(void)d;
 	if (SHARED->every_call_leaves)
 		return unknown();
 	switch (number) {
@@ -204,6 +213,8 @@ struct answer answer(u64 a, u64 b, u64 c, u64 d, u64 number)
 		return do_write(a, b, c);
 	case 12:
 		return do_brk(a);
+	case 13:
+		return do_sigaction(a, b, c, d);
 	case 24: /* sched_yield */
 		return SHARED->one_thread ? known(0) : unknown();
 	case 28: /* madvise: advice that needs no action */
