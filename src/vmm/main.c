@@ -11,6 +11,7 @@
 #include "vmm/pids.h"
 #include "vmm/probe.h"
 #include "vmm/process.h"
+#include "vmm/processor.h"
 #include "vmm/signal.h"
 #include "vmm/snapshot.h"
 #include "vmm/stats.h"
@@ -81,6 +82,8 @@ static bool take_option(struct options *o, const char *word)
 		pids_set(pid, shown);
 	else if (strncmp(word, "--special=", 10) == 0)
 		o->specials = word + 10;
+	else if (strncmp(word, "--features=", 11) == 0)
+		processor_load_features(word + 11);
 	else if (strcmp(word, "--trace") == 0)
 		o->traces = true;
 	else if (strcmp(word, "--make-snapshot") == 0)

@@ -8,6 +8,7 @@
 #include "vmm/elf.h"
 #include "vmm/fds.h"
 #include "vmm/pids.h"
+#include "vmm/processor.h"
 #include "vmm/signal.h"
 #include "vmm/thread.h"
 #include "vmm/tick.h"
@@ -301,6 +302,7 @@ static int64_t exec_self(
 {
 	static char options[OPTIONS_MAX][OPTION_SIZE];
 	static char specials[SPECIALS_SIZE + 16];
+	static char features[16 + PROCESSOR_FEATURES_SIZE] = "--features=";
 	size_t argc = 0;
 	size_t used = 0;
 	int host;
@@ -332,6 +334,8 @@ static int64_t exec_self(
 	for (int i = 0; i < 6; i++)
 		argv[used++] = options[i];
 	argv[used++] = specials;
+	processor_save_features(features + strlen("--features="));
+	argv[used++] = features;
 	if (g->traces)
 		argv[used++] = "--trace";
 	argv[used++] = options[6];

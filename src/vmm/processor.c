@@ -185,6 +185,46 @@ static int get_cpuid(int kvm_fd)
 	return 0;
 }
 
+void processor_save_features(char ret[PROCESSOR_FEATURES_SIZE])
+{
+	static const char digits[] = "0123456789abcdef";
+	const uint8_t *from = (const uint8_t *)cpuid.entries;
+	size_t size = cpuid.head.nent * sizeof(cpuid.entries[0]);
+	size_t at = 0;
+
+	for (size_t i = 0; i < size && at + 3 < PROCESSOR_FEATURES_SIZE; i++) {
+		ret[at++] = digits[from[i] >> 4];
+		ret[at++] = digits[from[i] & 15];
+	}
+	ret[at] = '\0';
+}
+
+static int digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+void processor_load_features(const char *text)
+{
+	uint8_t *to = (uint8_t *)cpuid.entries;
+	size_t size = strlen(text) / 2;
+
+	/* Not what one of us has written: KVM is asked. */
+	if (strlen(text) % 2 || size % sizeof(cpuid.entries[0]) || size > sizeof(cpuid.entries))
+		return;
+	for (size_t i = 0; i < size; i++) {
+		int high = digit(text[2 * i]);
+		int low = digit(text[2 * i + 1]);
+
+		if (high < 0 || low < 0)
+			return;
+		to[i] = (uint8_t)(high << 4 | low);
+	}
+	cpuid.head.nent = (uint32_t)(size / sizeof(cpuid.entries[0]));
+}
+
 /* What this processor has to keep ring 0 from a program. A PVM host has its own ways. */
 static uint64_t guards(const struct vcpu *cpu)
 {

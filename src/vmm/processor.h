@@ -10,6 +10,12 @@
 /* A new processor. Leaves in cpu->user what a running program has. */
 int processor_set_up(struct vcpu *cpu, int kvm_fd, struct err *e);
 
+/* What KVM says that the processor can do, as text: asking takes as long as making a machine does, and
+ * another VMM on this host would be told the same. */
+enum { PROCESSOR_FEATURES_SIZE = 16384 };
+void processor_save_features(char ret[PROCESSOR_FEATURES_SIZE]);
+void processor_load_features(const char *text);
+
 /* One that another program has run on. Where the processor makes the rings a program can change next
  * to nothing of this; it is set all the same, so that a mistake of ours does not outlive a run. Its
  * translations are forgotten, too. -1 if KVM refuses. */
