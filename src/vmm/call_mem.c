@@ -50,17 +50,25 @@ static bool is_over_limit(const struct guest *g, uint64_t more)
 static int map_file(struct guest *g, struct area *area, uint64_t fd, uint64_t flags)
 {
 	struct stat status;
+	int result;
 
 	if (fd >= VMM_GUEST_FDS || fstat((int)fd, &status))
 		return -EBADF;
 	if (S_ISDIR(status.st_mode))
 		return -ENODEV;
 	area->kind = (flags & MAP_TYPE) == MAP_PRIVATE ? AREA_FILE : AREA_SHARED;
-	if (area->kind == AREA_SHARED && area->protection & PROT_WRITE &&
-		(fcntl((int)fd, F_GETFL) & O_ACCMODE) != O_RDWR)
+	area->may_write =
+		area->kind == AREA_SHARED && (fcntl((int)fd, F_GETFL) & O_ACCMODE) == O_RDWR;
+	if (area->kind == AREA_SHARED && area->protection & PROT_WRITE && !area->may_write)
 		return -EACCES;
 	area->name = fds_name((int)fd)[0] ? mem_name(&g->mem, fds_name((int)fd)) : 0;
-	return mem_map_file(&g->mem, area, (int)fd);
+	result = mem_map_file(&g->mem, area, (int)fd);
+	/* Sealed against writing, though it is open for that. */
+	if (result == -EPERM && area->may_write && !(area->protection & PROT_WRITE)) {
+		area->may_write = false;
+		result = mem_map_file(&g->mem, area, (int)fd);
+	}
+	return result;
 }
 
 int64_t call_mmap(struct guest *g, const uint64_t a[6])
@@ -102,6 +110,7 @@ int64_t call_mmap(struct guest *g, const uint64_t a[6])
 		result = map_file(g, &area, a[4], flags);
 	} else if ((flags & MAP_TYPE) == MAP_SHARED) {
 		area.kind = AREA_SHARED;
+		area.may_write = true;
 		area.offset = 0;
 		result = mem_map_file(&g->mem, &area, -1);
 	} else {

@@ -233,6 +233,7 @@ static bool joins(const struct area *lower, const struct area *upper)
 {
 	return lower->end == upper->start && lower->protection == upper->protection &&
 	       lower->kind == upper->kind && lower->name == upper->name &&
+	       lower->may_write == upper->may_write &&
 	       (lower->kind == AREA_ANONYMOUS || lower->kind == AREA_HEAP ||
 		       lower->offset + (lower->end - lower->start) == upper->offset);
 }
@@ -388,9 +389,8 @@ static int put_file(struct mem *m, const struct area *area, int fd)
 		    (fd < 0 ? MAP_ANONYMOUS : 0);
 	/* What a program may not write it must not write through us either; private pages are our
 	 * own to fill. */
-	int protection = area->kind == AREA_SHARED && !(area->protection & PROT_WRITE) ?
-				 PROT_READ :
-				 PROT_READ | PROT_WRITE;
+	int protection =
+		area->kind == AREA_SHARED && !area->may_write ? PROT_READ : PROT_READ | PROT_WRITE;
 	uint64_t offset = area->offset;
 
 	for (uint64_t at = area->start; at < area->end;) {
@@ -509,8 +509,7 @@ int mem_protect(struct mem *m, uint64_t start, uint64_t end, unsigned protection
 			changed.start = at;
 			changed.end = next;
 			changed.protection = (uint8_t)protection;
-			if (a->kind == AREA_SHARED && protection & PROT_WRITE &&
-				!(a->protection & PROT_WRITE))
+			if (a->kind == AREA_SHARED && protection & PROT_WRITE && !a->may_write)
 				return -EACCES;
 			result = set_area(m, &changed);
 			if (result == 0)

@@ -37,6 +37,7 @@ struct area {
 	uint32_t name;   /* of its file, an index into `names`; 0 = none */
 	uint8_t protection;
 	uint8_t kind;
+	uint8_t may_write; /* shared: its file was opened for writing, so that it may become writable */
 };
 
 struct block {

@@ -255,9 +255,11 @@ static void out_of_chunks_is_out_of_memory(void **state)
 
 static void a_file_that_cannot_be_mapped_leaves_nothing_behind(void **state)
 {
-	const struct area area = {
-		.start = AT, .end = AT + SIZE * 2UL, .kind = AREA_SHARED, .protection = READ_WRITE
-	};
+	const struct area area = { .start = AT,
+		.end = AT + SIZE * 2UL,
+		.kind = AREA_SHARED,
+		.protection = READ_WRITE,
+		.may_write = true };
 	uint64_t value = 7;
 
 	(void)state;
