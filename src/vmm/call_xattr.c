@@ -8,12 +8,14 @@
 
 #include <fcntl.h>
 #include <linux/limits.h>
+#include <string.h>
 #include <sys/xattr.h>
 
 enum by { BY_PATH, BY_LINK, BY_FD };
 
 struct target {
 	enum by by;
+	bool is_made; /* made-up files have none, and can have none */
 	int fd;
 	struct place place;
 	char name[XATTR_NAME_MAX + 1];
@@ -21,15 +23,23 @@ struct target {
 
 static int get_file(struct guest *g, enum by by, uint64_t file, struct target *ret)
 {
+	char target[PATH_SIZE];
 	int result;
 
 	ret->by = by;
 	if (by == BY_FD) {
 		ret->fd = fds_get(file);
 		result = ret->fd < 0 ? ret->fd : 0;
-	} else {
-		result = path_get(g, (uint64_t)AT_FDCWD, file, &ret->place);
+		ret->is_made = result == 0 && fds_kind(ret->fd) != FD_PLAIN;
+		return result;
 	}
+	result = path_get(g, (uint64_t)AT_FDCWD, file, &ret->place);
+	if (result == 0 && by == BY_PATH && ret->place.is_made &&
+		path_follow_made(g, ret->place.path, target, sizeof(target))) {
+		memcpy(ret->place.path, target, sizeof(target));
+		ret->place.is_made = false;
+	}
+	ret->is_made = result == 0 && ret->place.is_made;
 	return result;
 }
 
@@ -61,8 +71,8 @@ static int64_t get(struct guest *g, const uint64_t a[6], enum by by)
 	size_t size = a[3] < sizeof(value) ? a[3] : sizeof(value);
 	int64_t n = get_target(g, by, a[0], a[1], &t);
 
-	if (n)
-		return n;
+	if (n || t.is_made)
+		return n ? n : -EOPNOTSUPP;
 	if (by == BY_PATH)
 		n = getxattr(t.place.path, t.name, value, size);
 	else if (by == BY_LINK)
@@ -78,7 +88,7 @@ static int64_t list(struct guest *g, const uint64_t a[6], enum by by)
 	size_t size = a[2] < sizeof(value) ? a[2] : sizeof(value);
 	int64_t n = get_file(g, by, a[0], &t);
 
-	if (n)
+	if (n || t.is_made)
 		return n;
 	if (by == BY_PATH)
 		n = listxattr(t.place.path, value, size);
@@ -94,8 +104,8 @@ static int64_t set(struct guest *g, const uint64_t a[6], enum by by)
 	struct target t;
 	int64_t n = get_target(g, by, a[0], a[1], &t);
 
-	if (n)
-		return n;
+	if (n || t.is_made)
+		return n ? n : -EOPNOTSUPP;
 	if (a[3] > sizeof(value))
 		return -E2BIG;
 	if (mem_read(&g->mem, value, a[2], a[3]))
@@ -112,8 +122,8 @@ static int64_t take_away(struct guest *g, const uint64_t a[6], enum by by)
 	struct target t;
 	int64_t n = get_target(g, by, a[0], a[1], &t);
 
-	if (n)
-		return n;
+	if (n || t.is_made)
+		return n ? n : -EOPNOTSUPP;
 	if (by == BY_PATH)
 		return host_result(removexattr(t.place.path, t.name));
 	if (by == BY_LINK)

@@ -96,3 +96,61 @@ for user, group in ((0, -1), (-1, 0), (12345, 12345), (os.getuid(), os.getgid())
         print(errno.errorcode[e.errno])
 """
     assert says(hotcell, code) == ("EPERM\nEPERM\nEPERM\ndone\ndone\n", 0)
+
+
+def test_a_shared_mapping_may_become_what_its_file_was_opened_for(hotcell):
+    code = """
+import ctypes, errno, fcntl, mmap, os
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+open("f", "wb").write(b"a" * 8192)
+def protect(at, rights):
+    return "done" if libc.mprotect(at, 4096, rights) == 0 else errno.errorcode[ctypes.get_errno()]
+def try_it(fd, first, flags=mmap.MAP_SHARED):
+    at = libc.mmap(None, 8192, first, flags, fd, 0)
+    said = [protect(at, 3)]
+    if said == ["done"]:
+        ctypes.memset(at, 98, 4)
+        said += [protect(at, 1), protect(at, 0), protect(at, 3)]
+        ctypes.memset(at + 4, 99, 4)
+        said.append(ctypes.string_at(at, 8).decode())
+    print(*said)
+for first in (0, 1, 3):
+    try_it(os.open("f", os.O_RDWR), first)
+    try_it(-1, first, mmap.MAP_SHARED | mmap.MAP_ANONYMOUS)
+    if first != 3:
+        try_it(os.open("f", os.O_RDONLY), first)
+print(open("f").read()[:9])
+fd = os.memfd_create("m", os.MFD_ALLOW_SEALING)
+os.truncate(fd, 8192)
+fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)
+try_it(fd, 1)
+"""
+    done = "done done done done bbbbcccc"
+    assert says(hotcell, code) == (
+        "\n".join([done, done, "EACCES", done, done, "EACCES", done, done, "bbbbcccca", "EACCES"]) + "\n", 0)
+
+
+def test_made_up_files_have_no_attributes(hotcell):
+    code = """
+import errno, os
+def tell(call, *args, **more):
+    try:
+        print(call(*args, **more))
+    except OSError as e:
+        print(errno.errorcode[e.errno])
+for path in ("/proc/self/status", "/dev/null", "/proc", "/proc/self/fd"):
+    tell(os.listxattr, path)
+    tell(os.getxattr, path, "user.a")
+    tell(os.setxattr, path, "user.a", b"x")
+    tell(os.removexattr, path, "user.a", follow_symlinks=False)
+null = os.open("/dev/null", os.O_RDWR)
+tell(os.listxattr, null)
+tell(os.getxattr, null, "user.a")
+tell(os.listxattr, "/proc/self/exe")
+tell(os.listxattr, "/proc/nothing")
+"""
+    none = "[]\nENOTSUP\nENOTSUP\nENOTSUP\n"
+    assert says(hotcell, code) == (none * 4 + "[]\nENOTSUP\n[]\nENOENT\n", 0)
