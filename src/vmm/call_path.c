@@ -120,6 +120,15 @@ bool path_follow_made(struct guest *g, const char *path, char *ret, size_t size)
 	return true;
 }
 
+int path_made_fd(struct guest *g, const char *path)
+{
+	struct place place = { .directory = AT_FDCWD };
+
+	snprintf(place.path, sizeof(place.path), "%s", path);
+	find_made(g, &place);
+	return place.is_made ? place.made.number : -1;
+}
+
 /* ---- open ---- */
 
 static void name_new(const struct place *place, int fd)

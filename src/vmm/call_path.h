@@ -21,6 +21,9 @@ int path_get(struct guest *g, uint64_t directory, uint64_t address, struct place
  * and leaves *ret alone if it is none. */
 bool path_follow_made(struct guest *g, const char *path, char *ret, size_t size);
 
+/* The descriptor that a path stands for, if it is one of /proc/self/fd; else -1. */
+int path_made_fd(struct guest *g, const char *path);
+
 /* Without "//", "/./" and "/../", in place. The path is absolute. */
 void path_normalise(char *path);
 

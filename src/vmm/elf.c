@@ -96,18 +96,39 @@ static bool is_ours(const char *head, size_t size)
 	       (header.e_type == ET_EXEC || header.e_type == ET_DYN);
 }
 
+/* -1 with errno. A descriptor is copied: what is the caller's stays so. */
+static int open_program(const char *path, int fd)
+{
+	return fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, VMM_OWN_FDS) :
+			 open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+}
+
+static int check_rights(const struct elf_program *p)
+{
+	struct stat status;
+
+	if (p->fd < 0)
+		return faccessat(AT_FDCWD, p->path, X_OK, AT_EACCESS) ? -errno : 0;
+	return fstat(p->fd, &status) || !(status.st_mode & 0111) ? -EACCES : 0;
+}
+
 int elf_resolve(const char *path, const char *const *argv, struct elf_program *p)
+{
+	return elf_resolve_fd(-1, path, argv, p);
+}
+
+int elf_resolve_fd(int program_fd, const char *path, const char *const *argv, struct elf_program *p)
 {
 	size_t count = count_words(argv);
 
-	*p = (struct elf_program){ 0 };
+	*p = (struct elf_program){ .fd = program_fd };
 	p->argv = xalloc((count + 2) * sizeof(*p->argv));
 	memcpy(p->argv, argv, count * sizeof(*argv));
 	if (strlen(path) >= sizeof(p->path))
 		return -ENAMETOOLONG;
 	memcpy(p->path, path, strlen(path) + 1);
 	for (unsigned depth = 0;; depth++) {
-		auto_close int fd = open(p->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+		auto_close int fd = open_program(p->path, p->fd);
 		char head[256] = { 0 };
 		ssize_t n;
 		int result;
@@ -115,11 +136,11 @@ int elf_resolve(const char *path, const char *const *argv, struct elf_program *p
 		if (fd < 0)
 			return -errno;
 		result = check_file(fd);
-		if (result == 0 && faccessat(AT_FDCWD, p->path, X_OK, AT_EACCESS))
-			result = -errno;
+		if (result == 0)
+			result = check_rights(p);
 		if (result)
 			return result;
-		n = read(fd, head, sizeof(head) - 1);
+		n = pread(fd, head, sizeof(head) - 1, 0);
 		if (n < 0)
 			return -errno;
 		if (n < 2 || memcmp(head, "#!", 2) != 0)
@@ -127,6 +148,7 @@ int elf_resolve(const char *path, const char *const *argv, struct elf_program *p
 		if (depth == SCRIPTS_MAX)
 			return -ELOOP;
 		memcpy(p->line[depth], head, sizeof(head));
+		p->fd = -1; /* its interpreter has a name */
 		result = take_script(p, depth, count_words(p->argv));
 		if (result)
 			return result;
@@ -227,9 +249,10 @@ static int load_segment(struct guest *g, int fd, uint64_t base, const Elf64_Phdr
 	return area.start < area.end ? mem_map(&g->mem, &area) : 0;
 }
 
-static int load_image(struct guest *g, const char *path, struct image *i, bool is_interpreter)
+static int load_image(
+	struct guest *g, const char *path, int program_fd, struct image *i, bool is_interpreter)
 {
-	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+	auto_close int fd = open_program(path, program_fd);
 	uint32_t name = mem_name(&g->mem, path);
 	int result;
 	uint32_t random = 0;
@@ -398,8 +421,7 @@ static int put_heap(struct guest *g, const struct image *i)
 	return mem_map(&g->mem, &heap);
 }
 
-int elf_load(
-	struct guest *g, const char *path, const char *const *argv, const char *const *environment)
+int elf_load(struct guest *g, const struct elf_program *p, const char *const *environment)
 {
 	static struct image main;
 	static struct image interpreter;
@@ -415,9 +437,9 @@ int elf_load(
 	memset(&main, 0, sizeof(main));
 	memset(&interpreter, 0, sizeof(interpreter));
 	t->registers = (struct registers){ 0 };
-	result = load_image(g, path, &main, false);
+	result = load_image(g, p->path, p->fd, &main, false);
 	if (result == 0 && main.interpreter[0])
-		result = load_image(g, main.interpreter, &interpreter, true);
+		result = load_image(g, main.interpreter, -1, &interpreter, true);
 	if (result == 0)
 		result = mem_map(&g->mem, &stack);
 	if (result == 0)
@@ -425,7 +447,7 @@ int elf_load(
 	if (result)
 		return result;
 	main.header.e_phoff = headers_at(&main) - main.base;
-	result = put_stack(g, &main, interpreter.base, path, argv, environment);
+	result = put_stack(g, &main, interpreter.base, p->path, p->argv, environment);
 	t->registers.general.rip = main.interpreter[0] ?
 					   interpreter.base + interpreter.header.e_entry :
 					   main.base + main.header.e_entry;

@@ -41,6 +41,7 @@ struct options {
 	uint64_t ignored;
 	uint64_t blocked;
 	const char *specials;
+	int program_fd; /* what to run, if it has no name; -1 = it has one */
 	enum warm_mode warm;
 	bool is_known_host;
 	bool is_pvm;
@@ -80,6 +81,8 @@ static bool take_option(struct options *o, const char *word)
 		tick_set_ns_per_tsc_32(x);
 	} else if (sscanf(word, "--shown=%d,%d", &pid, &shown) == 2)
 		pids_set(pid, shown);
+	else if (sscanf(word, "--program-fd=%d", &pid) == 1)
+		o->program_fd = pid;
 	else if (strncmp(word, "--special=", 10) == 0)
 		o->specials = word + 10;
 	else if (strncmp(word, "--features=", 11) == 0)
@@ -142,16 +145,18 @@ static void set_up(struct guest *g, const struct options *o)
 		special_load(o->specials);
 }
 
-static void start(
-	struct guest *g, const char *path, const char *const *argv, const char *const *environment)
+static void start(struct guest *g, int program_fd, const char *path, const char *const *argv,
+	const char *const *environment)
 {
 	static struct elf_program program;
 	struct err e = { 0 };
 	const char *name;
-	int result = elf_resolve(path, argv, &program);
+	int result = elf_resolve_fd(program_fd, path, argv, &program);
 
 	if (result == 0)
-		result = elf_load(g, program.path, program.argv, environment);
+		result = elf_load(g, &program, environment);
+	if (program_fd >= 0)
+		close(program_fd);
 	if (result) {
 		fprintf(stderr, "hotcell-vmm: cannot start '%s': %s\n", path, strerror(-result));
 		_exit(FAILED);
@@ -211,6 +216,7 @@ int main(int argc, char **argv)
 		.open_files = 256,
 		.memory_bytes = MEMORY_DEFAULT,
 		.address_space = RLIM_INFINITY,
+		.program_fd = -1,
 	};
 	struct guest *g = &the_guest;
 	const char **environment;
@@ -235,7 +241,8 @@ int main(int argc, char **argv)
 	memcpy(environment, &argv[at], count * sizeof(*environment));
 	at += (int)count;
 	set_up(g, &options);
-	start(g, argv[at], (const char *const *)(uintptr_t)&argv[at + 1], environment);
+	start(g, options.program_fd, argv[at], (const char *const *)(uintptr_t)&argv[at + 1],
+		environment);
 	if (options.warm)
 		warm_open(g, options.warm);
 	run(g, &options);

@@ -22,6 +22,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,7 +31,7 @@ enum {
 	VFORK_STACK = 1 << 20,
 	ARGUMENTS_MAX = 16384,
 	ARGUMENTS_BYTES = 2 << 20,
-	OPTIONS_MAX = 8,
+	OPTIONS_MAX = 9,
 	OPTION_SIZE = 256,
 	SPECIALS_SIZE = 8192,
 };
@@ -305,6 +306,7 @@ static int64_t exec_self(
 	static char features[16 + PROCESSOR_FEATURES_SIZE] = "--features=";
 	size_t argc = 0;
 	size_t used = 0;
+	int program_fd = -1;
 	int host;
 	int shown;
 	auto_free const char **argv = NULL;
@@ -336,12 +338,20 @@ static int64_t exec_self(
 	argv[used++] = specials;
 	processor_save_features(features + strlen("--features="));
 	argv[used++] = features;
+	if (p->fd >= 0) {
+		/* One that is not closed by executing, and not among those of the program. */
+		program_fd = fcntl(p->fd, F_DUPFD, VMM_OWN_FDS);
+		if (program_fd < 0)
+			return -errno;
+		snprintf(options[7], OPTION_SIZE, "--program-fd=%d", program_fd);
+		argv[used++] = options[7];
+	}
 	if (g->traces)
 		argv[used++] = "--trace";
 	argv[used++] = options[6];
 	for (uint32_t i = 0; i < env_count; i++)
 		argv[used++] = env[i];
-	argv[used++] = p->path;
+	argv[used++] = p->fd >= 0 && *fds_name(p->fd) ? fds_name(p->fd) : p->path;
 	for (size_t i = 0; i < argc; i++)
 		argv[used++] = p->argv[i];
 	/* What comes from here on is for the new program. */
@@ -352,11 +362,38 @@ static int64_t exec_self(
 	execveat(VMM_SELF_FD, "", (char *const *)(uintptr_t)argv, no_environment, AT_EMPTY_PATH);
 	g->in_books = true;
 	result = -errno;
+	own_close(&program_fd);
 	sigprocmask(SIG_SETMASK, signal_waiting_mask(), NULL);
 	return result;
 }
 
-static int64_t do_execve(struct guest *g, const char *path, const uint64_t *vectors)
+/* What a descriptor was opened by, if that is still what it is. */
+static bool has_name(int fd)
+{
+	struct stat there;
+	struct stat here;
+
+	return fds_name(fd)[0] == '/' && stat(fds_name(fd), &there) == 0 && fstat(fd, &here) == 0 &&
+	       there.st_dev == here.st_dev && there.st_ino == here.st_ino;
+}
+
+/* As Linux does: its number is its name, by which an interpreter would open it once more. */
+static int resolve_fd(int fd, const char *const *argv, struct elf_program *ret)
+{
+	char path[32];
+	int result;
+
+	snprintf(path, sizeof(path), "/dev/fd/%d", fd);
+	if (fds_kind(fd) != FD_PLAIN)
+		return -EACCES;
+	result = elf_resolve_fd(fd, path, argv, ret);
+	if (result == 0 && ret->fd < 0 && fcntl(fd, F_GETFD) & FD_CLOEXEC)
+		return -ENOENT;
+	return result;
+}
+
+/* `fd`: what to execute, -1 = `path`. */
+static int64_t do_execve(struct guest *g, const char *path, int fd, const uint64_t *vectors)
 {
 	struct words argv = { 0 };
 	struct words env = { 0 };
@@ -369,10 +406,17 @@ static int64_t do_execve(struct guest *g, const char *path, const uint64_t *vect
 		argv.at[0] = "";
 	if (result == 0)
 		result = words_read(g, vectors[1], &env);
-	if (path_follow_made(g, path, target, sizeof(target)))
+	if (fd < 0)
+		fd = path_made_fd(g, path);
+	if (fd >= 0 && has_name(fd)) {
+		path = fds_name(fd);
+		fd = -1;
+	}
+	if (fd < 0 && path_follow_made(g, path, target, sizeof(target)))
 		path = target;
 	if (result == 0)
-		result = elf_resolve(path, argv.at, &program);
+		result = fd >= 0 ? resolve_fd(fd, argv.at, &program) :
+				   elf_resolve(path, argv.at, &program);
 	if (result == 0)
 		result = exec_self(g, &program, env.at, env.count);
 	elf_program_close(&program);
@@ -386,7 +430,7 @@ int64_t call_execve(struct guest *g, const uint64_t a[6])
 	char path[PATH_SIZE];
 	int len = mem_string(&g->mem, path, a[0], sizeof(path));
 
-	return len < 0 ? len : do_execve(g, path, &a[1]);
+	return len < 0 ? len : do_execve(g, path, -1, &a[1]);
 }
 
 int64_t call_execveat(struct guest *g, const uint64_t a[6])
@@ -400,15 +444,16 @@ int64_t call_execveat(struct guest *g, const uint64_t a[6])
 	if (len < 0)
 		return len;
 	if (path[0] == '/' || (int)a[0] == AT_FDCWD)
-		return do_execve(g, path, &a[2]);
-	if (fds_get(a[0]) < 0)
+		return do_execve(g, path, -1, &a[2]);
+	if (fds_get(a[0]) < 0 || fcntl((int)a[0], F_GETFD) < 0)
 		return -EBADF;
-	/* A script is opened again, by its interpreter: there must be a name. */
+	if (!path[0])
+		return a[4] & AT_EMPTY_PATH ? do_execve(g, path, (int)a[0], &a[2]) : -ENOENT;
 	directory = fds_name((int)a[0]);
-	if (directory[0] != '/' || (!path[0] && !(a[4] & AT_EMPTY_PATH)))
+	if (directory[0] != '/')
 		return -ENOENT;
-	length = snprintf(whole, sizeof(whole), "%s%s%s", directory, path[0] ? "/" : "", path);
-	return length < (int)sizeof(whole) ? do_execve(g, whole, &a[2]) : -ENAMETOOLONG;
+	length = snprintf(whole, sizeof(whole), "%s/%s", directory, path);
+	return length < (int)sizeof(whole) ? do_execve(g, whole, -1, &a[2]) : -ENAMETOOLONG;
 }
 
 /* ---- ends ---- */

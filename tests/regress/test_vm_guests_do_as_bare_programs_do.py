@@ -154,3 +154,56 @@ tell(os.listxattr, "/proc/nothing")
 """
     none = "[]\nENOTSUP\nENOTSUP\nENOTSUP\n"
     assert says(hotcell, code) == (none * 4 + "[]\nENOTSUP\n[]\nENOENT\n", 0)
+
+
+def test_what_has_no_name_can_be_executed_by_its_descriptor(hotcell):
+    code = """
+import errno, os, shutil
+def run(how, argv):
+    print(flush=True, end="")
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.execve(how, argv, {"X": "1"})
+        except OSError as e:
+            print(errno.errorcode[e.errno], flush=True)
+        os._exit(99)
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+def memfd(content, flags=os.MFD_CLOEXEC):
+    fd = os.memfd_create("mine", flags)
+    os.write(fd, content)
+    os.lseek(fd, 0, 0)
+    return fd
+tell = ["p", "-c", "import os, sys; print(sys.argv, os.environ['X'], os.readlink('/proc/self/exe')); sys.exit(7)", "one"]
+fd = memfd(open("/usr/bin/python3", "rb").read())
+run(fd, tell)                                     # execveat with AT_EMPTY_PATH
+run(f"/proc/self/fd/{fd}", tell)
+fd = memfd(open("/bin/sh", "rb").read())
+run(f"/dev/fd/{fd}", ["sh", "-c", "sleep 0; exec true"])
+shutil.copy("/bin/echo", "e")
+gone = os.open("e", os.O_RDONLY)
+run(gone, ["echo", "named"])
+os.unlink("e")
+run(gone, ["echo", "deleted"])
+script = memfd(b"#!/bin/sh\\necho script $1\\n", 0)
+run(script, ["s", "a"])
+run(memfd(b"#!/bin/sh\\n"), ["s"])                # closed before its interpreter could read it
+run(memfd(b"nothing"), ["s"])
+run(memfd(b""), ["s"])
+os.fchmod(script, 0o600)
+run(script, ["s"])
+run(os.pipe()[0], ["s"])
+run(os.open("/dev/null", os.O_RDONLY), ["s"])
+run(os.open("/", os.O_RDONLY), ["s"])
+for number in (1000, 1001, 1002, 1005, 500):      # the VMM's own, and nobody's
+    run(f"/proc/self/fd/{number}", ["s"])
+    run(f"/dev/fd/{number}", ["s"])
+run(memfd(b"#!/dev/fd/1001\\n", 0), ["s"])
+print(len(os.listdir("/proc/self/fd")) < 40)
+"""
+    told = "['-c', 'one'] 1 /memfd:mine (deleted)\n7\n"
+    out, status = says(hotcell, code)
+    assert out == (
+        told * 2 + "0\n" + "named\n0\n" + "deleted\n0\n" + "script a\n0\n" + "ENOENT\n99\n" + "ENOEXEC\n99\n" * 2
+        + "EACCES\n99\n" * 4 + "ENOENT\n99\n" * 11 + "True\n")
+    assert status == 0
