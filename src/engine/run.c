@@ -566,6 +566,7 @@ static int choose_warmth(struct hotcell *h, const struct hotcell_request *q,
 	if (!*ret)
 		return -1;
 	*ret_fd = snapshot_get(h, tool, *ret, &ignored);
+	if (*ret_fd < 0 && getenv("DBG")) fprintf(stderr, "DBG %s\n", ignored.text);
 	if (*ret_fd < 0)
 		*ret = NULL;
 	return 0;

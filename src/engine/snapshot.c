@@ -251,6 +251,15 @@ static void remove_stale(int dir_fd, const char *prefix, const char *keep)
 
 /* ---- making one ---- */
 
+/* Samples may have printed before: the reason is what comes last. */
+static const char *end_of(const char *text)
+{
+	enum { SHOWN = 300 };
+	size_t len = strlen(text);
+
+	return len > SHOWN ? text + len - SHOWN : text;
+}
+
 static int make(struct hotcell *h, const struct tool *tool, const struct profile *profile,
 	uint64_t key, struct err *e)
 {
@@ -262,9 +271,9 @@ static int make(struct hotcell *h, const struct tool *tool, const struct profile
 		return err_sys(e, "memfd");
 	failed = run_for_snapshot(h, tool, profile, fd, &result, e);
 	if (!failed && (result->reason != HOTCELL_EXITED || result->exit_code != 0))
-		failed = err_set(e, ERR_SYSTEM, "%s could not be warmed (%s): %.300s",
+		failed = err_set(e, ERR_SYSTEM, "%s could not be warmed (%s): %s",
 			tool->language->name, hotcell_reason_name(result->reason),
-			result->err.data);
+			end_of(result->err.data));
 	hotcell_result_free(result);
 	if (failed || seal(fd, key, e))
 		return -1;

@@ -126,6 +126,7 @@ static int64_t dispatch(struct guest *g, const struct call *call)
 
 	if (warm_takes(g, call))
 		return warm_call(g, call);
+	g->calls++;
 	row = call_find(call->number);
 	if (!row || !row->handler) {
 		unknown_call(g, call->number);

@@ -109,6 +109,7 @@ struct guest {
 	volatile bool in_books;
 
 	uint64_t exits; /* statistics */
+	uint64_t calls; /* served by us, but for the driver's own */
 	uint64_t unknown_calls;
 	uint8_t unknown_seen[64]; /* bits by call number, so that each is told once */
 };

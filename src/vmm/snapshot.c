@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/own.h"
 #include "vmm/dirty.h"
+#include "vmm/recipe.h"
 #include "vmm/stub/layout.h"
 #include "vmm/tables.h"
 #include "vmm/thread.h"
@@ -21,7 +22,7 @@
 #define MAGIC 0x6c6c6563746f68ULL /* "hotcell" */
 
 /* More entries than this take longer to edit than a new machine takes to make. */
-enum { VERSION = 2, EDITS_WORTH = 100, REMAPS_WORTH = 256, TABLES_LOW_END = AT_GDT };
+enum { VERSION = 3, EDITS_WORTH = 100, REMAPS_WORTH = 256, TABLES_LOW_END = AT_GDT };
 
 struct header {
 	uint64_t magic;
@@ -34,6 +35,8 @@ struct header {
 	uint64_t tables_end;
 	uint32_t extra_tables[EXTRA_TABLES_MAX];
 	uint32_t extra_tables_count;
+	uint32_t recipes_count;
+	uint32_t watches_count;
 	uint32_t areas_count;
 	uint32_t blocks_count;
 	uint32_t free_chunks_count;
@@ -131,7 +134,8 @@ static void fill_header(const struct guest *g, struct header *h, const struct bu
 	memcpy(h->comm, g->comm, sizeof(h->comm));
 }
 
-/* Threads with their places, so that `current` stays what it is. */
+/* Threads with their places, so that `current` stays what it is. Behind each are the descriptors that
+ * it waits for. */
 struct saved_thread {
 	int32_t index;
 	struct thread thread;
@@ -139,15 +143,23 @@ struct saved_thread {
 
 static void add_threads(const struct guest *g, struct buf *b)
 {
+	int64_t now = guest_now_ns();
+
 	for (int i = 0; i < THREADS_MAX; i++) {
 		struct saved_thread s = { .index = i };
 
 		if (!g->threads[i].used)
 			continue;
 		s.thread = g->threads[i];
-		s.thread.polls = NULL; /* polled again when it runs */
-		s.thread.polls_count = s.thread.polls_room = 0;
+		s.thread.polls = NULL;
+		s.thread.polls_room = 0;
+		/* Time stands still until a run begins: see thread_go_on(). */
+		if (s.thread.deadline_ns)
+			s.thread.deadline_ns =
+				s.thread.deadline_ns > now ? s.thread.deadline_ns - now : 1;
 		buf_add(b, &s, sizeof(s));
+		buf_add(b, g->threads[i].polls,
+			g->threads[i].polls_count * sizeof(*g->threads[i].polls));
 	}
 }
 
@@ -155,6 +167,8 @@ int snapshot_write(struct guest *g, int fd, struct err *e)
 {
 	auto_buf struct buf books = { 0 };
 	auto_buf struct buf names = { 0 };
+	auto_buf struct buf recipes = { 0 };
+	const struct epoll_watch *watches;
 	struct header h;
 
 	if (vcpu_get_xsave(&g->cpu, &guest_thread(g)->xsave))
@@ -162,7 +176,13 @@ int snapshot_write(struct guest *g, int fd, struct err *e)
 	for (uint32_t i = 1; i < g->mem.names_count; i++)
 		buf_add(&names, g->mem.names[i], strlen(g->mem.names[i]) + 1);
 	fill_header(g, &h, &names);
+	watches = epoll_watches(&h.watches_count);
+	if (recipe_take(&recipes, &h.recipes_count, e))
+		return -1;
 	buf_add(&books, &h, sizeof(h));
+	buf_add(&books, recipes.data ? recipes.data : "", recipes.len);
+	if (h.watches_count)
+		buf_add(&books, watches, h.watches_count * sizeof(*watches));
 	buf_add(&books, g->mem.areas, g->mem.areas_count * sizeof(*g->mem.areas));
 	buf_add(&books, g->mem.blocks, g->mem.blocks_count * sizeof(*g->mem.blocks));
 	buf_add(&books, g->mem.free_chunks, g->mem.free_chunks_count * sizeof(uint32_t));
@@ -210,12 +230,67 @@ static int map_file(int fd, struct err *e)
 	return 0;
 }
 
+static struct recipes recipes(void)
+{
+	const uint8_t *at = file + sizeof(struct header);
+
+	return (struct recipes){
+		.at = (const struct recipe *)(const void *)at,
+		.count = header()->recipes_count,
+		.watches =
+			(const struct epoll_watch *)(const void *)(at +
+								   header()->recipes_count *
+									   sizeof(struct recipe)),
+		.watches_count = header()->watches_count,
+	};
+}
+
+int snapshot_make_descriptors(struct err *e)
+{
+	struct recipes r = recipes();
+
+	return recipe_make(&r, e);
+}
+
+static const uint8_t *read_threads(struct guest *g, const uint8_t *at)
+{
+	for (int i = 0; i < THREADS_MAX; i++) {
+		g->threads[i].used = false;
+		g->threads[i].polls_count = 0;
+	}
+	for (uint32_t i = 0; i < header()->threads_count; i++) {
+		struct saved_thread s;
+		struct thread *t;
+		uint32_t polls_count;
+
+		memcpy(&s, at, sizeof(s));
+		at += sizeof(s);
+		t = &g->threads[s.index % THREADS_MAX];
+		polls_count = s.thread.polls_count;
+		s.thread.polls = t->polls;
+		s.thread.polls_room = t->polls_room;
+		s.thread.polls_count = 0;
+		*t = s.thread;
+		for (uint32_t k = 0; k < polls_count; k++) {
+			struct pollfd p;
+
+			memcpy(&p, at, sizeof(p));
+			at += sizeof(p);
+			thread_wait_fd(t, p.fd, p.events);
+		}
+	}
+	g->threads_used = (int)header()->threads_count;
+	g->current = header()->current;
+	return at;
+}
+
 /* Everything that the VMM itself keeps about the guest. */
 static void read_books(struct guest *g)
 {
 	const struct header *h = header();
 	struct mem *m = &g->mem;
-	const uint8_t *at = file + sizeof(*h);
+	const uint8_t *at = file + sizeof(*h) + h->recipes_count * sizeof(struct recipe) +
+			    h->watches_count * sizeof(struct epoll_watch);
 	size_t size;
 
 	m->heap_start = h->heap_start;
@@ -243,23 +318,7 @@ static void read_books(struct guest *g)
 	memcpy(m->free_chunks, at, size);
 	at += size;
 
-	for (int i = 0; i < THREADS_MAX; i++) {
-		g->threads[i].used = false;
-		g->threads[i].polls_count = 0;
-	}
-	for (uint32_t i = 0; i < h->threads_count; i++) {
-		struct saved_thread s;
-		struct thread *t;
-
-		memcpy(&s, at, sizeof(s));
-		at += sizeof(s);
-		t = &g->threads[s.index % THREADS_MAX];
-		s.thread.polls = t->polls;
-		s.thread.polls_room = t->polls_room;
-		*t = s.thread;
-	}
-	g->threads_used = (int)h->threads_count;
-	g->current = h->current;
+	at = read_threads(g, at);
 	/* Names are only ever added: the first ones are still the snapshot's. */
 	for (uint32_t i = m->names_count; i < h->names_count; i++) {
 		mem_name(m, (const char *)at);
@@ -312,7 +371,7 @@ int snapshot_load(struct guest *g, int fd, uint64_t memory_size, struct err *e)
 	if (mem_open(&g->mem, memory_size, e))
 		return -1;
 	read_books(g);
-	if (map_image(g, 0, image_size(), e) || new_machine(g, e))
+	if (map_image(g, 0, image_size(), e) || new_machine(g, e) || snapshot_make_descriptors(e))
 		return -1;
 	return begin(g, e);
 }

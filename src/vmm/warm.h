@@ -18,6 +18,10 @@ void warm_leave(struct guest *g);
 bool warm_takes(struct guest *g, const struct call *call);
 int64_t warm_call(struct guest *g, const struct call *call);
 
+/* The program ends itself: in a warm machine that is the end of a run, and not of the machine. Returns
+ * whether it was; then the machine stands at its snapshot. */
+bool warm_exit(struct guest *g, uint8_t status);
+
 /* Nobody can run: the moment for a snapshot, if one is to be made. */
 void warm_idle(struct guest *g);
 
