@@ -3,12 +3,12 @@
 // It is what a warm cell's snapshot is made of: the machine is stopped while this waits in its first
 // read, and every run starts from there, once. What a request is made of, ../python/warm.py tells.
 //
-//     node        calls process.emit('beforeExit') whenever it has nothing left to do. As long as we
-//                 warm up, that is us: each time we run a sample program, as the real one will be run.
-//     the last    of these times we read the request, and run that. From then on node is left alone:
-//                 it runs timers and whatever else the program has started, until nothing is left.
-//     'exit'      comes at the very end. Behind the program's own listeners we tell the status; the
-//                 machine goes back to its snapshot, and nothing after that ever happens.
+//     'beforeExit'  is what node emits when it has nothing left to do. While we warm up that is us, in
+//                   place of process.emit(): each time we run a sample as the program will be run.
+//     the last      of these times we read the request, and run that. From then on node is left alone:
+//                   it runs timers and whatever else the program has started, until nothing is left.
+//     'exit'        comes at the very end. Behind the program's own listeners we tell the status; the
+//                   machine goes back to its snapshot, and nothing after that ever happens.
 //
 // A program that fails ends in another way: node prints why and exits, and the machine takes that for
 // the end of the run as well. It takes longer, since node cleans up before.
@@ -94,21 +94,18 @@ function makeLowest(frame, prepare) {
 
 // ---- requests ----
 
-const request = Buffer.allocUnsafeSlow(REQUEST_SIZE);
-let seed;
+const requestBytes = Buffer.allocUnsafeSlow(REQUEST_SIZE);
 
+// The length of what came, without the seed behind it.
 function receive() {
-	const length = fs.readSync(REQUESTS, request, 0, REQUEST_SIZE, null) - SEED_SIZE;
-
-	seed = request.subarray(length, length + SEED_SIZE);
-	return length;
+	return fs.readSync(REQUESTS, requestBytes, 0, REQUEST_SIZE, null) - SEED_SIZE;
 }
 
 function parse(length) {
 	let at = 0;
 	const take = () => {
-		const end = request.indexOf(0, at);
-		const field = request.utf8Slice(at, end);
+		const end = requestBytes.indexOf(0, at);
+		const field = requestBytes.utf8Slice(at, end);
 
 		at = end + 1;
 		return field;
@@ -126,7 +123,8 @@ function parse(length) {
 		filename: take(),
 		args: takeList(),
 		env: takeList(),
-		text: request.utf8Slice(at, length),
+		text: requestBytes.utf8Slice(at, length),
+		seed: requestBytes.subarray(length, length + SEED_SIZE),
 	};
 }
 
@@ -149,27 +147,27 @@ function makeMain(filename) {
 	return main;
 }
 
-// Whether it is clear without a look at other files what kind of module a text is. What has the syntax
-// of an ES module, node finds out itself.
-function isPlain(filename) {
+// Whether it is clear without a look at other files what kind of module it is. What has the syntax of
+// an ES module, node finds out itself.
+function isPlain({ flags, filename, text }) {
 	const ending = path.extname(filename);
 
-	return ending === '.cjs' || ((ending === '.js' || ending === '') &&
-		!fs.existsSync(`${path.dirname(filename)}/package.json`));
+	return text !== '' && (ending === '.cjs' || ((ending === '.js' || ending === '') &&
+		(flags.includes('a') || !fs.existsSync(`${path.dirname(filename)}/package.json`))));
 }
 
 // Math.random() takes its seed from this setting, if there is one, when it is first called: so nobody
-// may have called it before. The setting stays, for contexts that a program makes; threads
-// would all have the same numbers by it, and without it have their own.
-function freshRandomness() {
-	v8.setFlagsFromString(`--random-seed=${request.readInt32LE(seed.byteOffset) | 1}`);
-	Math.random();
-	v8.setFlagsFromString(`--random-seed=${request.readInt32LE(seed.byteOffset + 4) | 1}`);
-	process.once('worker', () => v8.setFlagsFromString('--random-seed=0'));
+// may have called it before. Another one then, for contexts that a program makes.
+function freshRandomness(seed, use) {
+	v8.setFlagsFromString(`--random-seed=${seed.readInt32LE(0) | 1}`);
+	use();
+	v8.setFlagsFromString(`--random-seed=${seed.readInt32LE(4) | 1}`);
 }
 
 // What node's lowest frame calls: an object with runMain(), and what that is called with.
-function prepare({ flags, filename, args, env, text }, run) {
+function prepare(request) {
+	const { flags, filename, args, env, text } = request;
+
 	process.argv.splice(1, process.argv.length, filename, ...args);
 	for (const setting of env) {
 		const at = setting.indexOf('=');
@@ -179,21 +177,20 @@ function prepare({ flags, filename, args, env, text }, run) {
 	if (flags.includes('l'))
 		showLastLine();
 	/^/.exec(''); // as node does: RegExp.$1 and its like are the program's own
-	if (!text || !isPlain(filename))
+	if (!isPlain(request))
 		return [Module, filename];
-
-	const main = makeMain(filename);
-
 	// Bound functions are not seen in a stack trace.
-	return [{ runMain: run.bind(undefined, main, text, filename) }];
+	return [{ runMain: run.bind(undefined, makeMain(filename), text, filename) }];
 }
 
 // ---- the end ----
 
 let isFailing = false;
+let answer; // one byte for the status, and the seed
 
 function tell(status) {
-	fs.writeSync(REQUESTS, Buffer.concat([Buffer.from([status]), seed]));
+	answer[0] = status;
+	fs.writeSync(REQUESTS, answer, 0, answer.length, null);
 }
 
 // The program's own listeners come after this one, and are called by it.
@@ -203,8 +200,8 @@ function onExit(status) {
 
 	const listeners = process.rawListeners('exit');
 
-	for (const listener of listeners.slice(listeners.indexOf(onExit) + 1))
-		Reflect.apply(listener, process, [status]);
+	for (let i = listeners.indexOf(onExit) + 1; i < listeners.length; i++)
+		Reflect.apply(listeners[i], process, [status]);
 	tell(Number(process.exitCode ?? 0) & 0xff);
 }
 
@@ -235,21 +232,32 @@ console.log(JSON.stringify({ a: [1, 2] }), \`\${1 + 1}\`, 'a-b'.split('-'), Obje
 console.error('text');
 `;
 
+const SAMPLE_REQUEST = ['a', '/sample/main.js', '1', 'a', '1', 'HOTCELL_SAMPLE=1', SAMPLE].join('\0');
+
 let round = 0;
 
+// A request as it would come.
 function sample() {
-	const filename = `/sample/${round}.js`;
+	return requestBytes.write(SAMPLE_REQUEST + '0'.repeat(SEED_SIZE)) - SEED_SIZE;
+}
 
-	return { flags: '', filename, args: ['a'], env: [], text: SAMPLE };
+// What comes at the end of a program.
+function rehearseExit() {
+	try {
+		process.emit('exit', 0);
+	} catch {
+		// nobody wants to know how a sample ended
+	}
+	delete Module._cache['/sample/main.js'];
+	delete process.env.HOTCELL_SAMPLE;
 }
 
 function forgetSamples() {
+	process.off('beforeExit', onSampleEnd);
 	for (const filename in Module._cache)
 		delete Module._cache[filename];
 	for (const key in Module._pathCache)
 		delete Module._pathCache[key];
-	for (const symbol of Object.getOwnPropertySymbols(module))
-		delete module[symbol];
 }
 
 // ---- all together ----
@@ -258,26 +266,74 @@ const frames = below.map(parseFrame);
 const lowest = frames.pop();
 const run = makeRun(frames);
 
-// Another round of the event loop: it must not end before 'beforeExit' came to the program.
+// Node looks for work once more before it ends. It does so anyway if a program has begun anything that
+// the event loop knows of.
 function goOn() {
 	setImmediate(() => {});
 }
 
 function next(event) {
-	if (event !== 'beforeExit') { // warming up has failed: node says how
-		delete process.emit;
-		return [{ runMain() {} }];
-	}
-	goOn();
-	if (round++ < ROUNDS)
-		return prepare(sample(), run);
-	forgetSamples();
-
-	const length = receive();
+	const isLast = round++ === ROUNDS;
 
 	delete process.emit;
-	freshRandomness();
-	return prepare(parse(length), run);
+	if (event !== 'beforeExit') // warming up has failed: node says how
+		return [{ runMain() {} }];
+	if (isLast)
+		forgetSamples();
+	else
+		goOn();
+
+	const request = parse(isLast ? receive() : sample());
+
+	request.seed.copy(answer, 1);
+	freshRandomness(request.seed, isLast ? Math.random : () => {});
+	return prepare(request);
+}
+
+const begin = makeLowest(lowest, next).bind(undefined);
+
+function onSampleEnd() {
+	rehearseExit();
+	process.emit = begin;
+	goOn();
+}
+
+// Each run has a number of its own, and node asks for it only at its start.
+function askForPid() {
+	Object.defineProperty(process, 'pid', {
+		get() {
+			const value = Number(fs.readlinkSync('/proc/self'));
+
+			Object.defineProperty(process, 'pid',
+				{ value, writable: false, enumerable: true, configurable: true });
+			return value;
+		},
+		enumerable: true,
+		configurable: true,
+	});
+}
+
+// These are in no list of the event loop, though a program may wait for them: what listens to
+// 'beforeExit', and WebAssembly, whose compiler has threads of its own.
+function goOnIfNeeded() {
+	const { value } = Object.getOwnPropertyDescriptor(globalThis, 'WebAssembly');
+	const put = (own) => Object.defineProperty(globalThis, 'WebAssembly',
+		{ value: own, writable: true, enumerable: false, configurable: true });
+
+	process.on('newListener', (event) => {
+		if (event === 'beforeExit')
+			goOn();
+	});
+	Object.defineProperty(globalThis, 'WebAssembly', {
+		get() {
+			put(value);
+			goOn();
+			return value;
+		},
+		set: put,
+		enumerable: false,
+		configurable: true,
+	});
 }
 
 for (const name of process.argv.splice(2))
@@ -290,5 +346,10 @@ if (typeof process._fatalException === 'function') {
 	noteFailures();
 	process.on('exit', onExit);
 }
-
-process.emit = makeLowest(lowest, next).bind(undefined);
+// By that setting all threads would have the same numbers; without it each has its own.
+process.once('worker', () => v8.setFlagsFromString('--random-seed=0'));
+process.execArgv.length = 0;
+answer = Buffer.alloc(1 + SEED_SIZE);
+process.on('beforeExit', onSampleEnd);
+goOnIfNeeded();
+askForPid();

@@ -60,6 +60,8 @@ static void leave_cell(struct hotcell_work *work)
 		/* What one run left, another one's must not find. */
 		put_bare(&work->engine->out, CELL_CLEAR);
 		cell_send(work->cell);
+	} else {
+		work->cell->has_leftovers = true;
 	}
 	work->cell = NULL;
 }
@@ -566,7 +568,6 @@ static int choose_warmth(struct hotcell *h, const struct hotcell_request *q,
 	if (!*ret)
 		return -1;
 	*ret_fd = snapshot_get(h, tool, *ret, &ignored);
-	if (*ret_fd < 0 && getenv("DBG")) fprintf(stderr, "DBG %s\n", ignored.text);
 	if (*ret_fd < 0)
 		*ret = NULL;
 	return 0;
