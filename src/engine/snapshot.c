@@ -73,26 +73,49 @@ static uint64_t add_strings(uint64_t hash, const struct strings *list)
 	return hash;
 }
 
-/* Features of the processor that programs choose code by, and the kernel that runs machines. */
+/* Features of the processor that programs choose code by, the kernel that runs machines, and when it
+ * was started: since then its clock counts, and no program expects that to go back. */
 static uint64_t add_machine(uint64_t hash)
 {
 	auto_buf struct buf text = { 0 };
+	auto_buf struct buf boot = { 0 };
 	struct utsname name;
 	struct err ignored;
 	char *flags;
 
 	if (uname(&name) == 0)
 		hash = add_text(hash, name.release);
+	if (fd_slurp(AT_FDCWD, "/proc/sys/kernel/random/boot_id", 64, &boot, &ignored) == 0)
+		hash = add_text(hash, boot.data);
 	if (fd_slurp(AT_FDCWD, "/proc/cpuinfo", 1 << 20, &text, &ignored))
 		return hash;
 	flags = strstr(text.data, "\nflags");
 	return flags ? baseline_hash(hash, flags, strcspn(flags + 1, "\n")) : hash;
 }
 
+/* All files beside a driver: it may be made of several. */
+static uint64_t add_beside(uint64_t hash, const char *path)
+{
+	auto_free char *dir_path = xasprintf("%.*s", (int)(path_base(path) - path), path);
+	DIR *dir = opendir(dir_path);
+	struct dirent *entry;
+	uint64_t sum = 0; /* whatever order they come in */
+
+	while (dir && (entry = readdir(dir))) {
+		auto_free char *file = path_join(dir_path, entry->d_name);
+
+		if (entry->d_name[0] != '.')
+			sum += add_file(BASELINE_HASH_INIT, file);
+	}
+	if (dir)
+		closedir(dir);
+	return baseline_hash(hash, &sum, sizeof(sum));
+}
+
 static uint64_t key_of(
 	const struct hotcell *h, const struct tool *tool, const struct profile *profile)
 {
-	/* Packages come and go by these; and what a driver is made of lies in one directory. */
+	/* Packages come and go by these. */
 	static const char *const changes[] = { "/etc/ld.so.cache", "/var/lib/dpkg/status",
 		"/usr/lib/python3/dist-packages", "/usr/local/lib" };
 	uint64_t hash = add_text(BASELINE_HASH_INIT, HOTCELL_VERSION);
@@ -108,7 +131,7 @@ static uint64_t key_of(
 		if (strncmp(word, "{drivers}", 9) == 0 && h->drivers_dir) {
 			auto_free char *path = xasprintf("%s%s", h->drivers_dir, word + 9);
 
-			hash = add_file(hash, path);
+			hash = add_beside(hash, path);
 		}
 	}
 	hash = add_strings(hash, &tool->language->env);

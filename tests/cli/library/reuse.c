@@ -1,5 +1,5 @@
-/* reuse ISOLATION: a program that runs Python again and again in one cell that it made ahead, for
- * test_library.py. Each line of its standard input is "CPU-MS OPEN-FILES SETTING CODE" (a setting of
+/* reuse ISOLATION [LANGUAGE]: a program that runs Python again and again in one cell that it made
+ * ahead, for test_library.py. Each line of its standard input is "CPU-MS OPEN-FILES SETTING CODE" (a setting of
  * "-" is none, "\n" is a line's end); it answers with the reason, the exit code and the output. */
 #include <hotcell.h>
 
@@ -29,6 +29,8 @@ int main(int argc, char **argv)
 	unsigned long long cpu_ms;
 	unsigned long long open_files;
 
+	if (argc > 2)
+		request.language = argv[2];
 	request.isolation = argc > 1 && strcmp(argv[1], "vm") == 0 ? HOTCELL_ISOLATION_VM :
 								     HOTCELL_ISOLATION_CONTAINER;
 	if (hotcell_open(NULL, &h, &e) || hotcell_cell_make(h, &request, &request.cell, &e)) {
