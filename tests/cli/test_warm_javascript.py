@@ -107,7 +107,7 @@ PROGRAMS = {
     "is killed": "console.log('a'); process.kill(process.pid, 'SIGKILL'); setTimeout(() => {}, 1000)",
     "is terminated": "process.on('SIGTERM', () => { console.log('term'); process.exit(2) }); process.kill(process.pid, 'SIGTERM');"
                      "setTimeout(() => console.log('late'), 2000)",
-    "aborts": "console.log('a'); process.abort()",
+    "aborts": "console.log('a'); process.kill(process.pid, 'SIGABRT'); setTimeout(() => {}, 9000)",
     "reads nothing": "process.stdin.on('data', (d) => console.log('d', d + '')).on('end', () => console.log('end'))",
     "is not UTF-8": b"console.log('\xff\xfe'.length, '\xc3\xa9')",
     "begins with a mark": b"\xef\xbb\xbfconsole.log('bom')",
@@ -133,9 +133,25 @@ PROGRAMS = {
 }
 
 
+# What a program has beside itself decides what kind of module it is.
+MODULES = {
+    "main.mjs": "import { x } from './m.js'; console.log(x, import.meta.url, typeof require); throw new Error('e')",
+    "main.cjs": "console.log(require('./m.cjs'), typeof require, __filename); import('./m.js').then((m) => console.log(m.x))",
+    "main.js": "import { x } from './m.js'; console.log(x, await 1, typeof require)",
+}
+
+
 def outcome(hotcell, isolation, *args):
     object = hotcell.json("-l", "javascript", "--isolation", isolation, *args)
-    return object["stdout"], object["stderr"], object["exit_code"], object["reason"], object["files"]
+    # Numbers of processes, and addresses in a stack of C++.
+    stderr = re.sub(r"0x[0-9a-f]+|\(node:\d+\)", "N", object["stderr"])
+    return object["stdout"], stderr, object["exit_code"], object["reason"], object["files"]
+
+
+def test_programs_do_start_in_a_warm_machine(hotcell):
+    """Else all of these would compare a cold node with itself."""
+    code = "console.log(process.listenerCount('worker'))"
+    assert outcome(hotcell, "vm", "-c", code) != outcome(hotcell, "container", "-c", code)
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -143,4 +159,51 @@ def test_a_warm_program_does_as_a_cold_one(hotcell, tmp_path, name):
     code = PROGRAMS[name]
     path = tmp_path / "main.js"
     path.write_bytes(code if isinstance(code, bytes) else code.encode())
-    assert outcome(hotcell, "vm", path) == outcome(hotcell, "container", path)
+    expected = outcome(hotcell, "container", path)
+    assert outcome(hotcell, "vm", path) == expected
+    if isinstance(code, str):
+        assert outcome(hotcell, "vm", "-c", code) == expected
+
+
+@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("package", ["module", "commonjs", "none"])
+def test_what_lies_beside_a_program_is_heeded(hotcell, tmp_path, name, package):
+    (tmp_path / "package.json").write_text("{}" if package == "none" else f'{{"type": "{package}"}}')
+    (tmp_path / "m.js").write_text("export const x = 5;" if package == "module" else "exports.x = 6;")
+    (tmp_path / "m.cjs").write_text("module.exports = [__filename, require.main === module, module.parent.id]")
+    (tmp_path / name).write_text(MODULES[name])
+    args = [arg for file in ("package.json", "m.js", "m.cjs") for arg in ("-f", tmp_path / file)]
+    assert outcome(hotcell, "vm", *args, tmp_path / name) == outcome(hotcell, "container", *args, tmp_path / name)
+
+
+@pytest.mark.parametrize("code", ["6 * 7", "const x = 1", "null.x", "[1, { a: 'b' }]", "async function f() { return 5 }\nf()",
+                                  "await Promise.resolve(6)", "'a'; undefined", "import 'fs'; 5", "const f = () => 1\nf",
+                                  "setTimeout(() => console.log('later'), 5); 'first'", "if x", "new Promise(() => {})",
+                                  "Promise.reject(new Error('no'))", "throw new Error('last')", "require('./none')"])
+def test_a_last_line_is_shown_alike(hotcell, code):
+    args = ("--last-line", "-c", code)
+    warm, cold = (re.sub(r"^    at .*\n", "", text, flags=re.M) for text in
+                  (str(outcome(hotcell, isolation, *args)).replace("\\n", "\n") for isolation in ("vm", "container")))
+    assert warm == cold
+
+
+@pytest.mark.parametrize("setting", ["TZ=Asia/Tokyo", "NODE_OPTIONS=--max-old-space-size=64", "X=1", "PATH=/bin", "EMPTY=",
+                                     "HOME=/workspace", "LANG=de_DE.UTF-8", "NODE_ENV=test", "X=a=b", "FORCE_COLOR=1", "NO_COLOR=1"])
+def test_settings_are_heeded(hotcell, setting):
+    args = ("--env", setting, "--arg", "one", "--arg", "", "-c", "console.log(process.env, new Date(0).getHours(),"
+            " Intl.DateTimeFormat().resolvedOptions(), require('v8').getHeapStatistics().heap_size_limit < 2 ** 27,"
+            " process.argv, { colors: [1] })")
+    assert outcome(hotcell, "vm", *args) == outcome(hotcell, "container", *args)
+
+
+@pytest.mark.parametrize("code", ["process.stdin.on('data', (d) => console.log(d.length)).on('end', () => console.log('end'))",
+                                  "console.log(require('fs').readFileSync(0, 'utf8').length)",
+                                  "(async () => { for await (const l of require('readline').createInterface(process.stdin))"
+                                  " console.log(l.length) })()",
+                                  "require('readline').createInterface({ input: process.stdin }).question('?', (a) =>"
+                                  " { console.log(a.length); process.exit(2) })",
+                                  "console.log('reads nothing')"])
+def test_input_comes_alike(hotcell, code):
+    results = [hotcell.run("-l", "javascript", "--isolation", isolation, "--stdin", "-", "-c", code, input=b"one\ntwo\n" * 10)
+               for isolation in ("vm", "container")]
+    assert [(r.code, r.out, r.err) for r in results] == [(results[1].code, results[1].out, results[1].err)] * 2
