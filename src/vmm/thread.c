@@ -303,14 +303,24 @@ void thread_forget_others(struct guest *g)
 	thread_publish(g);
 }
 
+static bool is_tid(const struct guest *g, int tid)
+{
+	for (int i = 0; i < THREADS_MAX; i++)
+		if (g->threads[i].used && g->threads[i].tid == tid)
+			return true;
+	return false;
+}
+
+/* Locks know their owners by these. Threads of a snapshot have theirs from another VMM. */
 static int next_tid(const struct guest *g)
 {
 	static int counter;
 
-	(void)g;
 	/* Apart from the numbers of processes: the host's are small, those of warm machines lie
 	 * between one and two millions. */
-	counter = counter % 1000000 + 1;
+	do
+		counter = counter % 1000000 + 1;
+	while (is_tid(g, 2000000 + counter));
 	return 2000000 + counter;
 }
 
