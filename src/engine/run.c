@@ -736,7 +736,7 @@ int run_for_snapshot(struct hotcell *h, const struct tool *tool, const struct pr
 
 	for (unsigned i = 0; i < profile->modules.count; i++)
 		modules[i] = profile->modules.at[i];
-	argv = command_expand(&tool->language->warm, &x);
+	argv = command_expand(snapshot_command(tool), &x);
 	work->tool.language = tool->language;
 	work->tool.candidate = tool->candidate;
 	work->raw_argv = argv;

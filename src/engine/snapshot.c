@@ -42,6 +42,11 @@ struct snapshot {
 	int fd;
 };
 
+const struct strings *snapshot_command(const struct tool *tool)
+{
+	return tool_command(&tool->candidate->warm, &tool->language->warm);
+}
+
 /* ---- what it depends on ---- */
 
 static uint64_t add_text(uint64_t hash, const char *text)
@@ -124,8 +129,8 @@ static uint64_t key_of(
 	hash = add_file(hash, h->vmm_path);
 	for (size_t i = 0; i < COUNT(changes); i++)
 		hash = add_file(hash, changes[i]);
-	for (unsigned i = 0; i < tool->language->warm.count; i++) {
-		const char *word = tool->language->warm.at[i];
+	for (unsigned i = 0; i < snapshot_command(tool)->count; i++) {
+		const char *word = snapshot_command(tool)->at[i];
 
 		hash = add_text(hash, word);
 		if (strncmp(word, "{drivers}", 9) == 0 && h->drivers_dir) {
@@ -368,7 +373,7 @@ void snapshot_close_all(struct hotcell *h)
 
 bool snapshot_is_possible(const struct hotcell *h, const struct tool *tool)
 {
-	return h->drivers_dir && tool->language->warm.count && tool->language->profiles_count;
+	return h->drivers_dir && snapshot_command(tool)->count && tool->language->profiles_count;
 }
 
 /* Settings that loaders, C libraries and interpreters look at once, when they start: what started long

@@ -22,7 +22,13 @@
 #define MAGIC 0x6c6c6563746f68ULL /* "hotcell" */
 
 /* More entries than this take longer to edit than a new machine takes to make. */
-enum { VERSION = 3, EDITS_WORTH = 100, REMAPS_WORTH = 256, TABLES_LOW_END = AT_GDT };
+enum {
+	VERSION = 3,
+	EDITS_WORTH = 100,
+	REMAPS_WORTH = 256,
+	GIVEN_BACK = 1 << 20,
+	TABLES_LOW_END = AT_GDT,
+};
 
 struct header {
 	uint64_t magic;
@@ -57,16 +63,6 @@ static int file_fd = -1;
 
 /* ---- writing ---- */
 
-static bool is_zero(const uint8_t *page)
-{
-	const uint64_t *words = (const uint64_t *)(const void *)page;
-
-	for (size_t i = 0; i < PAGE / 8; i++)
-		if (words[i])
-			return false;
-	return true;
-}
-
 /* Behind the end of a mapped file there is nothing, and looking at it is an error. */
 static sigjmp_buf nothing_there;
 
@@ -78,7 +74,7 @@ static void on_bus_error(int number)
 
 static bool has_content(const uint8_t *page)
 {
-	return sigsetjmp(nothing_there, 1) == 0 && !is_zero(page);
+	return sigsetjmp(nothing_there, 1) == 0 && !mem_is_zero(page);
 }
 
 static int write_image(const struct guest *g, int fd, struct err *e)
@@ -433,6 +429,18 @@ static int reset_mappings(struct guest *g, struct err *e)
 	return 0;
 }
 
+/* A page that stays ours is there at once in the next run; but it is also copied after every one, and
+ * few need a megabyte in one piece again. */
+static void put_back(const struct mem *m, const struct dirty_range *range)
+{
+	uint64_t size = range->end - range->start;
+
+	if (size >= GIVEN_BACK)
+		madvise(m->host + range->start, size, MADV_DONTNEED);
+	else
+		memcpy(m->host + range->start, image() + range->start, size);
+}
+
 int snapshot_reset(struct guest *g, struct err *e)
 {
 	struct mem *m = &g->mem;
@@ -467,8 +475,7 @@ int snapshot_reset(struct guest *g, struct err *e)
 		memcpy(m->host + AT_EDITS, image() + AT_EDITS, AT_SHARED - AT_EDITS);
 	}
 	for (int i = 0; i < count; i++)
-		memcpy(m->host + dirty[i].start, image() + dirty[i].start,
-			dirty[i].end - dirty[i].start);
+		put_back(m, &dirty[i]);
 	if (used > end)
 		madvise(m->host + end, used - end, MADV_DONTNEED);
 	read_books(g);
