@@ -90,22 +90,30 @@ function echoAtEnd(promise) {
 	process.once('beforeExit', () => promise.then(echo, () => {}));
 }
 
-// Node calls this for the program first, and for what that requires after.
-Module.prototype._compile = function _compile(content, ...rest) {
-	Module.prototype._compile = compileAsNode;
+// The next file that is run is the program: node calls this for it first, and for what that requires
+// after.
+function showLastLine() {
+	Module.prototype._compile = function _compile(content, ...rest) {
+		Module.prototype._compile = compileAsNode;
 
-	const text = rewriteOrLeave(content);
-	const value = compileAsNode.call(this, text, ...rest);
+		const text = rewriteOrLeave(content);
+		const value = compileAsNode.call(this, text, ...rest);
 
-	if (text === content) // then it is what a `return` of the file's own gave
+		if (text === content) // then it is what a `return` of the file's own gave
+			return value;
+		if (util.types.isPromise(value))
+			echoAtEnd(value);
+		else
+			echo(value);
 		return value;
-	if (util.types.isPromise(value))
-		echoAtEnd(value);
-	else
-		echo(value);
-	return value;
-};
+	};
+}
 
-delete require.cache[__filename];
-process.argv.splice(1, 2, path.resolve(process.argv[2]));
-Module.runMain(process.argv[1]);
+module.exports = { showLastLine };
+
+if (require.main === module) {
+	showLastLine();
+	delete require.cache[__filename];
+	process.argv.splice(1, 2, path.resolve(process.argv[2]));
+	Module.runMain(process.argv[1]);
+}

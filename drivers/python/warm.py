@@ -7,6 +7,7 @@ the interpreter the next one never sees.
 A request is made of fields that end with a NUL:
 
     flags         l: print the value of a last expression, as the REPL does
+                  a: the program is alone, there are no other files in its workspace
     path          of the program
     N, N × field  its arguments
     N, N × field  environment variables, NAME=value

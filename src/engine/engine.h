@@ -52,6 +52,7 @@ struct hotcell_cell {
 	struct hotcell_work *work;  /* that runs in it now */
 	bool wants_room;            /* epoll watches for EPOLLOUT too */
 	const struct profile *warm; /* of the machine that waits in it; NULL: none does */
+	bool has_leftovers;         /* files of a run before, which were not cleared */
 	uint64_t cpu_used_us;       /* by runs in it since cell_limit() */
 	struct err failure;         /* why it is gone, if it failed */
 	struct usage last_usage;

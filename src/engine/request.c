@@ -394,13 +394,19 @@ static void add_list(struct buf *b, const char *const *list)
 		add_field(b, list[i]);
 }
 
+/* Whether the program is the only file in its workspace. */
+static bool is_alone(const struct hotcell_work *work)
+{
+	return work->staging.count == 1 && !work->cell->has_leftovers;
+}
+
 int request_build_warm(struct hotcell_work *work, struct err *e)
 {
 	const struct hotcell_request *q = &work->request;
 	auto_free char *path = path_join(work->cell->workspace, work->entry);
 	struct buf *b = &work->warm_request;
 
-	add_field(b, q->last_line ? "l" : "");
+	add_field(b, q->last_line ? (is_alone(work) ? "la" : "l") : is_alone(work) ? "a" : "");
 	add_field(b, path);
 	add_list(b, q->args);
 	for (const char *const *at = q->env; at && *at; at++)
@@ -433,7 +439,7 @@ void request_rehearsal(const struct language *language, struct buf *ret)
 {
 	if (!language->rehearsal)
 		return;
-	add_field(ret, "");
+	add_field(ret, "a");
 	add_field(ret, "/workspace/main");
 	add_list(ret, NULL);
 	add_list(ret, NULL);

@@ -68,6 +68,8 @@ static void leave_cell(struct hotcell_work *work)
 		put_bare(&work->engine->out, CELL_CLEAR);
 		cell_send(work->cell);
 		warm_again(work);
+	} else {
+		work->cell->has_leftovers = true;
 	}
 	work->cell = NULL;
 }
@@ -780,7 +782,7 @@ int run_for_snapshot(struct hotcell *h, const struct tool *tool, const struct pr
 
 	for (unsigned i = 0; i < profile->modules.count; i++)
 		modules[i] = profile->modules.at[i];
-	argv = command_expand(&tool->language->warm, &x);
+	argv = command_expand(snapshot_command(tool), &x);
 	work->tool.language = tool->language;
 	work->tool.candidate = tool->candidate;
 	work->raw_argv = argv;

@@ -42,6 +42,11 @@ struct snapshot {
 	int fd;
 };
 
+const struct strings *snapshot_command(const struct tool *tool)
+{
+	return tool_command(&tool->candidate->warm, &tool->language->warm);
+}
+
 /* ---- what it depends on ---- */
 
 static uint64_t add_text(uint64_t hash, const char *text)
@@ -73,13 +78,15 @@ static uint64_t add_strings(uint64_t hash, const struct strings *list)
 	return hash;
 }
 
-/* Features of the processor that programs choose code by, and the kernel that runs machines: with
- * which part of KVM, since a machine's first pages are made for one kind of host. */
+/* Features of the processor that programs choose code by; the kernel that runs machines, and with which part
+ * of KVM, since a machine's first pages are made for one kind of host; and when it was started: since then
+ * its clock counts, and no program expects that to go back. */
 static uint64_t add_machine(uint64_t hash)
 {
 	static const char *const kinds[] = { "/sys/module/kvm_pvm", "/sys/module/kvm_intel",
 		"/sys/module/kvm_amd" };
 	auto_buf struct buf text = { 0 };
+	auto_buf struct buf boot = { 0 };
 	struct utsname name;
 	struct err ignored;
 	char *flags;
@@ -88,16 +95,37 @@ static uint64_t add_machine(uint64_t hash)
 		hash = add_text(hash, name.release);
 	for (size_t i = 0; i < COUNT(kinds); i++)
 		hash = add_text(hash, access(kinds[i], F_OK) ? "" : kinds[i]);
+	if (fd_slurp(AT_FDCWD, "/proc/sys/kernel/random/boot_id", 64, &boot, &ignored) == 0)
+		hash = add_text(hash, boot.data);
 	if (fd_slurp(AT_FDCWD, "/proc/cpuinfo", 1 << 20, &text, &ignored))
 		return hash;
 	flags = strstr(text.data, "\nflags");
 	return flags ? baseline_hash(hash, flags, strcspn(flags + 1, "\n")) : hash;
 }
 
+/* All files beside a driver: it may be made of several. */
+static uint64_t add_beside(uint64_t hash, const char *path)
+{
+	auto_free char *dir_path = xasprintf("%.*s", (int)(path_base(path) - path), path);
+	DIR *dir = opendir(dir_path);
+	struct dirent *entry;
+	uint64_t sum = 0; /* whatever order they come in */
+
+	while (dir && (entry = readdir(dir))) {
+		auto_free char *file = path_join(dir_path, entry->d_name);
+
+		if (entry->d_name[0] != '.')
+			sum += add_file(BASELINE_HASH_INIT, file);
+	}
+	if (dir)
+		closedir(dir);
+	return baseline_hash(hash, &sum, sizeof(sum));
+}
+
 static uint64_t key_of(
 	const struct hotcell *h, const struct tool *tool, const struct profile *profile)
 {
-	/* Packages come and go by these; and what a driver is made of lies in one directory. */
+	/* Packages come and go by these. */
 	static const char *const changes[] = { "/etc/ld.so.cache", "/var/lib/dpkg/status",
 		"/usr/lib/python3/dist-packages", "/usr/local/lib" };
 	uint64_t hash = add_text(BASELINE_HASH_INIT, HOTCELL_VERSION);
@@ -106,14 +134,14 @@ static uint64_t key_of(
 	hash = add_file(hash, h->vmm_path);
 	for (size_t i = 0; i < COUNT(changes); i++)
 		hash = add_file(hash, changes[i]);
-	for (unsigned i = 0; i < tool->language->warm.count; i++) {
-		const char *word = tool->language->warm.at[i];
+	for (unsigned i = 0; i < snapshot_command(tool)->count; i++) {
+		const char *word = snapshot_command(tool)->at[i];
 
 		hash = add_text(hash, word);
 		if (strncmp(word, "{drivers}", 9) == 0 && h->drivers_dir) {
 			auto_free char *path = xasprintf("%s%s", h->drivers_dir, word + 9);
 
-			hash = add_file(hash, path);
+			hash = add_beside(hash, path);
 		}
 	}
 	hash = add_strings(hash, &tool->language->env);
@@ -254,6 +282,15 @@ static void remove_stale(int dir_fd, const char *prefix, const char *keep)
 
 /* ---- making one ---- */
 
+/* Samples may have printed before: the reason is what comes last. */
+static const char *end_of(const char *text)
+{
+	enum { SHOWN = 300 };
+	size_t len = strlen(text);
+
+	return len > SHOWN ? text + len - SHOWN : text;
+}
+
 static int make(struct hotcell *h, const struct tool *tool, const struct profile *profile,
 	uint64_t key, struct err *e)
 {
@@ -265,9 +302,9 @@ static int make(struct hotcell *h, const struct tool *tool, const struct profile
 		return err_sys(e, "memfd");
 	failed = run_for_snapshot(h, tool, profile, fd, &result, e);
 	if (!failed && (result->reason != HOTCELL_EXITED || result->exit_code != 0))
-		failed = err_set(e, ERR_SYSTEM, "%s could not be warmed (%s): %.300s",
+		failed = err_set(e, ERR_SYSTEM, "%s could not be warmed (%s): %s",
 			tool->language->name, hotcell_reason_name(result->reason),
-			result->err.data);
+			end_of(result->err.data));
 	hotcell_result_free(result);
 	if (failed || seal(fd, key, e))
 		return -1;
@@ -339,7 +376,7 @@ void snapshot_close_all(struct hotcell *h)
 
 bool snapshot_is_possible(const struct hotcell *h, const struct tool *tool)
 {
-	return h->drivers_dir && tool->language->warm.count && tool->language->profiles_count;
+	return h->drivers_dir && snapshot_command(tool)->count && tool->language->profiles_count;
 }
 
 /* Settings that loaders, C libraries and interpreters look at once, when they start: what started long

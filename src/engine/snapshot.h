@@ -13,6 +13,8 @@
 const struct profile *snapshot_profile(const struct language *language, const char *name,
 	const char *code, size_t code_len, struct err *e);
 
+/* The command of the driver that one is made of; empty if there is none. */
+const struct strings *snapshot_command(const struct tool *tool);
 /* Whether runs of this language can start from a snapshot at all. */
 bool snapshot_is_possible(const struct hotcell *h, const struct tool *tool);
 /* Whether a program with these settings besides the usual ones (NULL = none) can do with one: some are

@@ -28,6 +28,7 @@ struct candidate {
 	struct strings compile;
 	struct strings run;
 	struct strings last_line;
+	struct strings warm;
 	struct strings needs; /* further host paths that the cell must see, read-only; "~/" and
 	                          * wildcards are fine: see language_needs() */
 };

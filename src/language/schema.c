@@ -32,6 +32,7 @@ static const cyaml_schema_field_t candidate_fields[] = {
 	LIST("compile", struct candidate, compile),
 	LIST("run", struct candidate, run),
 	LIST("last_line", struct candidate, last_line),
+	LIST("warm", struct candidate, warm),
 	LIST("needs", struct candidate, needs),
 	CYAML_FIELD_END,
 };

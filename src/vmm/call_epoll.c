@@ -59,6 +59,19 @@ static void note_watch(int epoll_fd, int fd, int operation, const struct epoll_e
 	*w = (struct epoll_watch){ epoll_fd, fd, event->events, event->data.u64 };
 }
 
+int epoll_watch_again(const struct epoll_watch *from, uint32_t count)
+{
+	watches_count = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		struct epoll_event event = { .events = from[i].events, .data.u64 = from[i].data };
+
+		if (epoll_ctl(from[i].epoll_fd, EPOLL_CTL_ADD, from[i].fd, &event))
+			return -1;
+		note_watch(from[i].epoll_fd, from[i].fd, EPOLL_CTL_ADD, &event);
+	}
+	return 0;
+}
+
 struct epoll_kept {
 	uint32_t count;
 	struct epoll_watch watches[];
@@ -87,12 +100,16 @@ void epoll_restore(struct epoll_kept *kept)
 
 int64_t call_epoll_create1(struct guest *g, const uint64_t a[6])
 {
-	return fds_new(g, epoll_create1((int)a[0]));
+	int fd = fds_new(g, epoll_create1((int)a[0]));
+
+	if (fd >= 0)
+		fds_set_origin(fd, ORIGIN_EPOLL, fds_new_object(), false);
+	return fd;
 }
 
 int64_t call_epoll_create(struct guest *g, const uint64_t a[6])
 {
-	return (int)a[0] <= 0 ? -EINVAL : fds_new(g, epoll_create1(0));
+	return (int)a[0] <= 0 ? -EINVAL : call_epoll_create1(g, (uint64_t[6]){ 0 });
 }
 
 int64_t call_epoll_ctl(struct guest *g, const uint64_t a[6])

@@ -257,8 +257,13 @@ static int64_t give_pair(struct guest *g, const int pair[2], uint64_t address)
 	int first = fds_new(g, pair[0]);
 	int second = fds_new(g, pair[1]);
 
-	if (first >= 0 && second >= 0 && mem_write(&g->mem, address, pair, 2 * sizeof(int)) == 0)
+	if (first >= 0 && second >= 0 && mem_write(&g->mem, address, pair, 2 * sizeof(int)) == 0) {
+		uint32_t object = fds_new_object();
+
+		fds_set_origin(first, ORIGIN_PIPE_OUT, object, false);
+		fds_set_origin(second, ORIGIN_PIPE_IN, object, false);
 		return 0;
+	}
 	if (first >= 0)
 		close(first);
 	if (second >= 0)
@@ -302,12 +307,16 @@ int64_t call_memfd_create(struct guest *g, const uint64_t a[6])
 
 int64_t call_eventfd2(struct guest *g, const uint64_t a[6])
 {
-	return fds_new(g, eventfd((unsigned)a[0], (int)a[1]));
+	int fd = fds_new(g, eventfd((unsigned)a[0], (int)a[1]));
+
+	if (fd >= 0)
+		fds_set_origin(fd, ORIGIN_EVENT, fds_new_object(), (a[1] & EFD_SEMAPHORE) != 0);
+	return fd;
 }
 
 int64_t call_eventfd(struct guest *g, const uint64_t a[6])
 {
-	return fds_new(g, eventfd((unsigned)a[0], 0));
+	return call_eventfd2(g, (uint64_t[6]){ a[0] });
 }
 
 int64_t call_timerfd_create(struct guest *g, const uint64_t a[6])

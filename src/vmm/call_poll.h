@@ -14,6 +14,8 @@ struct epoll_watch {
 };
 
 const struct epoll_watch *epoll_watches(uint32_t *ret_count);
+/* Puts all of these, and only these, into sets that are new and empty. Returns 0 or -1 with errno. */
+int epoll_watch_again(const struct epoll_watch *from, uint32_t count);
 /* A descriptor ended: what concerns it is forgotten. */
 void epoll_forget(int fd);
 

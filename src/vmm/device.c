@@ -18,6 +18,8 @@ int device_open(struct guest *g, enum fd_kind kind, int flags)
 
 	if (fd >= 0)
 		fds_set_kind(fd, kind, flags, 0);
+	if (fd >= 0)
+		fds_set_origin(fd, ORIGIN_OTHER, fds_new_object(), false);
 	return fd;
 }
 

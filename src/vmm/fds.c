@@ -12,6 +12,9 @@ struct about {
 	uint8_t kind;
 	uint8_t access;
 	uint8_t row;
+	uint8_t origin;
+	bool is_semaphore;
+	uint32_t object;
 };
 
 static struct about table[VMM_GUEST_FDS];
@@ -109,6 +112,35 @@ void fds_set_kind(int fd, enum fd_kind kind, int access, int row)
 	table[fd].kind = (uint8_t)kind;
 	table[fd].access = (uint8_t)(access & O_ACCMODE);
 	table[fd].row = (uint8_t)row;
+}
+
+uint32_t fds_new_object(void)
+{
+	static uint32_t last;
+
+	return ++last;
+}
+
+void fds_set_origin(int fd, enum fd_origin origin, uint32_t object, bool is_semaphore)
+{
+	table[fd].origin = (uint8_t)origin;
+	table[fd].object = object;
+	table[fd].is_semaphore = is_semaphore;
+}
+
+enum fd_origin fds_origin(int fd)
+{
+	return table[fd].origin;
+}
+
+uint32_t fds_object(int fd)
+{
+	return table[fd].object;
+}
+
+bool fds_is_semaphore(int fd)
+{
+	return table[fd].is_semaphore;
 }
 
 /* ---- vfork ---- */

@@ -37,6 +37,16 @@ int fds_access(int fd); /* O_RDONLY, O_WRONLY, O_RDWR; not for plain ones */
 int fds_row(int fd);    /* of a made-up directory: its row in proc.c */
 void fds_set_kind(int fd, enum fd_kind kind, int access, int row);
 
+/* By which call it came about, as far as a snapshot can make it again. */
+enum fd_origin { ORIGIN_OTHER, ORIGIN_EPOLL, ORIGIN_EVENT, ORIGIN_PIPE_OUT, ORIGIN_PIPE_IN };
+
+/* A number that both ends of a pipe share, and copies of a descriptor. */
+uint32_t fds_new_object(void);
+void fds_set_origin(int fd, enum fd_origin origin, uint32_t object, bool is_semaphore);
+enum fd_origin fds_origin(int fd);
+uint32_t fds_object(int fd);
+bool fds_is_semaphore(int fd);
+
 /* A vfork child has descriptors of its own but our memory: what it changes is taken back. */
 struct fds_kept;
 struct fds_kept *fds_keep(void);

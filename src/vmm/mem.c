@@ -279,15 +279,33 @@ static uint64_t to_block_end(uint64_t start, uint64_t end)
 	return next < end ? next : end;
 }
 
+bool mem_is_zero(const uint8_t *page)
+{
+	const uint64_t *words = (const uint64_t *)(const void *)page;
+
+	for (size_t i = 0; i < PAGE / 8; i++)
+		if (words[i])
+			return false;
+	return true;
+}
+
 static void zero_piece(struct mem *m, uint8_t *host, uint64_t size)
 {
 	bool is_snapshots = (uint64_t)(host - m->host) / CHUNK < m->snapshot_chunks;
 
 	/* Thrown away it is zero again, unless it came from a snapshot, which would show through. */
-	if (size >= 16 * PAGE && !is_snapshots)
+	if (size >= 16 * PAGE && !is_snapshots) {
 		madvise(host, size, MADV_DONTNEED);
-	else
+		return;
+	}
+	if ((size | (uint64_t)(host - m->host)) % PAGE) {
 		memset(host, 0, size);
+		return;
+	}
+	/* Most of a thread's stack was never used. What is written here is copied back after the run. */
+	for (uint64_t at = 0; at < size; at += PAGE)
+		if (!mem_is_zero(host + at))
+			memset(host + at, 0, PAGE);
 }
 
 /* The next piece of [*start, end) that has memory behind it: its address in *start, where it ends in

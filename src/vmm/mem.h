@@ -116,6 +116,7 @@ int mem_move(struct mem *m, uint64_t from, uint64_t to, uint64_t length);
 /* What is shared stays so: the new area is the old one's file, whose range is then free. */
 int mem_move_shared(struct mem *m, const struct area *area, uint64_t from, uint64_t length);
 void mem_zero(struct mem *m, uint64_t start, uint64_t end);
+bool mem_is_zero(const uint8_t *page);
 uint32_t mem_name(struct mem *m, const char *name);
 
 void *mem_grow(void *old, uint32_t *room, uint32_t wanted, size_t size);

@@ -519,5 +519,7 @@ int64_t call_exit(struct guest *g, const uint64_t a[6])
 
 int64_t call_exit_group(struct guest *g, const uint64_t a[6])
 {
+	if (warm_exit(g, (uint8_t)a[0]))
+		return CALL_SET_REGISTERS;
 	guest_exit(g, (int)(a[0] & 0xff));
 }

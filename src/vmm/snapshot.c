@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/own.h"
 #include "vmm/dirty.h"
+#include "vmm/recipe.h"
 #include "vmm/stub/layout.h"
 #include "vmm/tables.h"
 #include "vmm/thread.h"
@@ -21,7 +22,13 @@
 #define MAGIC 0x6c6c6563746f68ULL /* "hotcell" */
 
 /* More entries than this take longer to edit than a new machine takes to make. */
-enum { VERSION = 3, EDITS_WORTH = 100, REMAPS_WORTH = 256, TABLES_LOW_END = AT_GDT };
+enum {
+	VERSION = 3,
+	EDITS_WORTH = 100,
+	REMAPS_WORTH = 256,
+	GIVEN_BACK = 1 << 20,
+	TABLES_LOW_END = AT_GDT,
+};
 
 struct header {
 	uint64_t magic;
@@ -34,13 +41,15 @@ struct header {
 	uint64_t tables_end;
 	uint32_t extra_tables[EXTRA_TABLES_MAX];
 	uint32_t extra_tables_count;
+	uint32_t recipes_count;
+	uint32_t watches_count;
 	uint32_t areas_count;
 	uint32_t blocks_count;
 	uint32_t free_chunks_count;
 	uint32_t names_count;
 	uint32_t names_size;
 	uint32_t words_count; /* with which it was started: its program, and its environment */
-	uint32_t words_size;
+	uint32_t words_at;    /* in the file */
 	uint32_t threads_count;
 	int32_t current;
 	uint64_t ns_per_tsc_32;
@@ -57,16 +66,6 @@ static const char **start_words; /* in it */
 
 /* ---- writing ---- */
 
-static bool is_zero(const uint8_t *page)
-{
-	const uint64_t *words = (const uint64_t *)(const void *)page;
-
-	for (size_t i = 0; i < PAGE / 8; i++)
-		if (words[i])
-			return false;
-	return true;
-}
-
 /* Behind the end of a mapped file there is nothing, and looking at it is an error. */
 static sigjmp_buf nothing_there;
 
@@ -78,7 +77,7 @@ static void on_bus_error(int number)
 
 static bool has_content(const uint8_t *page)
 {
-	return sigsetjmp(nothing_there, 1) == 0 && !is_zero(page);
+	return sigsetjmp(nothing_there, 1) == 0 && !mem_is_zero(page);
 }
 
 static int write_image(const struct guest *g, int fd, struct err *e)
@@ -135,14 +134,17 @@ static void fill_header(
 	memcpy(h->comm, g->comm, sizeof(h->comm));
 }
 
-/* Threads with their places, so that `current` stays what it is. */
+/* Threads with their places, so that `current` stays what it is. Behind each are the descriptors that
+ * it waits for. */
 struct saved_thread {
 	int32_t index;
 	struct thread thread;
 };
 
-static void add_threads(const struct guest *g, struct buf *b)
+static void add_threads(const struct guest *g, bool time_stands, struct buf *b)
 {
+	int64_t now = guest_now_ns();
+
 	for (int i = 0; i < THREADS_MAX; i++) {
 		struct saved_thread s;
 
@@ -151,9 +153,15 @@ static void add_threads(const struct guest *g, struct buf *b)
 		memset(&s, 0, sizeof(s)); /* what is between its fields, too */
 		s.index = i;
 		s.thread = g->threads[i];
-		s.thread.polls = NULL; /* polled again when it runs */
-		s.thread.polls_count = s.thread.polls_room = 0;
+		s.thread.polls = NULL;
+		s.thread.polls_room = 0;
+		/* Time stands still until a run begins: see thread_go_on(). */
+		if (s.thread.deadline_ns && !time_stands)
+			s.thread.deadline_ns =
+				s.thread.deadline_ns > now ? s.thread.deadline_ns - now : 1;
 		buf_add(b, &s, sizeof(s));
+		buf_add(b, g->threads[i].polls,
+			g->threads[i].polls_count * sizeof(*g->threads[i].polls));
 	}
 }
 
@@ -170,34 +178,62 @@ static uint32_t add_words(const struct guest *g, struct buf *b)
 	return count;
 }
 
+/* Descriptors can only be taken once, from a program that ends. */
+struct taken {
+	struct buf recipes;
+	uint32_t recipes_count;
+	struct buf watches;
+	uint32_t watches_count;
+};
+
 /* With the first `names_count` names. */
-static void add_books(const struct guest *g, uint32_t names_count, struct buf *books)
+static void add_books(const struct guest *g, uint32_t names_count, const struct taken *taken,
+	bool time_stands, struct buf *books)
 {
 	auto_buf struct buf names = { 0 };
-	auto_buf struct buf started = { 0 };
 	struct header h;
+	uint32_t words_count;
 
 	for (uint32_t i = 1; i < names_count; i++)
 		buf_add(&names, g->mem.names[i], strlen(g->mem.names[i]) + 1);
 	fill_header(g, &h, names_count, names.len);
-	h.words_count = add_words(g, &started);
-	h.words_size = (uint32_t)started.len;
+	h.recipes_count = taken->recipes_count;
+	h.watches_count = taken->watches_count;
 	buf_add(books, &h, sizeof(h));
+	buf_add(books, taken->recipes.data, taken->recipes.len);
+	buf_add(books, taken->watches.data, taken->watches.len);
 	buf_add(books, g->mem.areas, g->mem.areas_count * sizeof(*g->mem.areas));
 	buf_add(books, g->mem.blocks, g->mem.blocks_count * sizeof(*g->mem.blocks));
 	buf_add(books, g->mem.free_chunks, g->mem.free_chunks_count * sizeof(uint32_t));
-	add_threads(g, books);
-	buf_add(books, names.data ? names.data : "", names.len);
-	buf_add(books, started.data, started.len);
+	add_threads(g, time_stands, books);
+	buf_add(books, names.data, names.len);
+	h.words_at = (uint32_t)books->len;
+	words_count = add_words(g, books);
+	h.words_count = words_count;
+	memcpy(books->data, &h, sizeof(h));
+}
+
+static int take_descriptors(struct taken *ret, struct err *e)
+{
+	const struct epoll_watch *watches = epoll_watches(&ret->watches_count);
+
+	buf_add(&ret->watches, watches, ret->watches_count * sizeof(*watches));
+	return recipe_take(&ret->recipes, &ret->recipes_count, e);
 }
 
 int snapshot_write(struct guest *g, int fd, struct err *e)
 {
 	auto_buf struct buf books = { 0 };
+	struct taken taken = { 0 };
 
 	if (vcpu_get_xsave(&g->cpu, &guest_thread(g)->xsave))
 		return err_sys(e, "KVM_GET_XSAVE");
-	add_books(g, g->mem.names_count, &books);
+	if (take_descriptors(&taken, e) == 0)
+		add_books(g, g->mem.names_count, &taken, false, &books);
+	buf_free(&taken.recipes);
+	buf_free(&taken.watches);
+	if (!books.len)
+		return -1;
 	/* The last page before the image is for whoever keeps the file. */
 	if (books.len > IMAGE - PAGE)
 		return err_set(e, ERR_SYSTEM, "the program has mapped too much for a snapshot");
@@ -240,12 +276,67 @@ static int map_file(int fd, struct err *e)
 	return 0;
 }
 
+static struct recipes recipes(void)
+{
+	const uint8_t *at = file + sizeof(struct header);
+
+	return (struct recipes){
+		.at = (const struct recipe *)(const void *)at,
+		.count = header()->recipes_count,
+		.watches =
+			(const struct epoll_watch *)(const void *)(at +
+								   header()->recipes_count *
+									   sizeof(struct recipe)),
+		.watches_count = header()->watches_count,
+	};
+}
+
+int snapshot_make_descriptors(struct err *e)
+{
+	struct recipes r = recipes();
+
+	return recipe_make(&r, e);
+}
+
+static const uint8_t *read_threads(struct guest *g, const uint8_t *at)
+{
+	for (int i = 0; i < THREADS_MAX; i++) {
+		g->threads[i].used = false;
+		g->threads[i].polls_count = 0;
+	}
+	for (uint32_t i = 0; i < header()->threads_count; i++) {
+		struct saved_thread s;
+		struct thread *t;
+		uint32_t polls_count;
+
+		memcpy(&s, at, sizeof(s));
+		at += sizeof(s);
+		t = &g->threads[s.index % THREADS_MAX];
+		polls_count = s.thread.polls_count;
+		s.thread.polls = t->polls;
+		s.thread.polls_room = t->polls_room;
+		s.thread.polls_count = 0;
+		*t = s.thread;
+		for (uint32_t k = 0; k < polls_count; k++) {
+			struct pollfd p;
+
+			memcpy(&p, at, sizeof(p));
+			at += sizeof(p);
+			thread_wait_fd(t, p.fd, p.events);
+		}
+	}
+	g->threads_used = (int)header()->threads_count;
+	g->current = header()->current;
+	return at;
+}
+
 /* Everything that the VMM itself keeps about the guest. */
 static void read_books(struct guest *g)
 {
 	const struct header *h = header();
 	struct mem *m = &g->mem;
-	const uint8_t *at = file + sizeof(*h);
+	const uint8_t *at = file + sizeof(*h) + h->recipes_count * sizeof(struct recipe) +
+			    h->watches_count * sizeof(struct epoll_watch);
 	size_t size;
 
 	m->heap_start = h->heap_start;
@@ -273,23 +364,7 @@ static void read_books(struct guest *g)
 	memcpy(m->free_chunks, at, size);
 	at += size;
 
-	for (int i = 0; i < THREADS_MAX; i++) {
-		g->threads[i].used = false;
-		g->threads[i].polls_count = 0;
-	}
-	for (uint32_t i = 0; i < h->threads_count; i++) {
-		struct saved_thread s;
-		struct thread *t;
-
-		memcpy(&s, at, sizeof(s));
-		at += sizeof(s);
-		t = &g->threads[s.index % THREADS_MAX];
-		s.thread.polls = t->polls;
-		s.thread.polls_room = t->polls_room;
-		*t = s.thread;
-	}
-	g->threads_used = (int)h->threads_count;
-	g->current = h->current;
+	at = read_threads(g, at);
 	/* Names are only ever added: the first ones are still the snapshot's. */
 	for (uint32_t i = m->names_count; i < h->names_count; i++) {
 		mem_name(m, (const char *)at);
@@ -311,10 +386,7 @@ static void read_books(struct guest *g)
 static void find_words(void)
 {
 	const struct header *h = header();
-	const char *at = (const char *)file + sizeof(*h) + h->areas_count * sizeof(struct area) +
-			 h->blocks_count * sizeof(struct block) +
-			 h->free_chunks_count * sizeof(uint32_t) +
-			 h->threads_count * sizeof(struct saved_thread) + h->names_size;
+	const char *at = (const char *)file + h->words_at;
 
 	start_words = xalloc((h->words_count + 2UL) * sizeof(*start_words));
 	start_words[0] = "";
@@ -367,7 +439,7 @@ int snapshot_load(struct guest *g, int fd, uint64_t memory_size, struct err *e)
 		return -1;
 	read_books(g);
 	find_words();
-	if (map_image(g, 0, image_size(), e) || new_machine(g, e))
+	if (map_image(g, 0, image_size(), e) || new_machine(g, e) || snapshot_make_descriptors(e))
 		return -1;
 	return begin(g, e);
 }
@@ -429,6 +501,18 @@ static int reset_mappings(struct guest *g, struct err *e)
 	return 0;
 }
 
+/* A page that stays ours is there at once in the next run; but it is also copied after every one, and
+ * few need a megabyte in one piece again. */
+static void put_back(const struct mem *m, const struct dirty_range *range)
+{
+	uint64_t size = range->end - range->start;
+
+	if (size >= GIVEN_BACK)
+		madvise(m->host + range->start, size, MADV_DONTNEED);
+	else
+		memcpy(m->host + range->start, image() + range->start, size);
+}
+
 int snapshot_reset(struct guest *g, struct err *e)
 {
 	struct mem *m = &g->mem;
@@ -464,8 +548,7 @@ int snapshot_reset(struct guest *g, struct err *e)
 		memcpy(m->host + AT_EDITS, image() + AT_EDITS, AT_SHARED - AT_EDITS);
 	}
 	for (int i = 0; i < count; i++)
-		memcpy(m->host + dirty[i].start, image() + dirty[i].start,
-			dirty[i].end - dirty[i].start);
+		put_back(m, &dirty[i]);
 	if (used > end)
 		madvise(m->host + end, used - end, MADV_DONTNEED);
 	read_books(g);
@@ -518,7 +601,7 @@ static int verify_written(const struct guest *g, struct err *e)
 			if (is_in_image && pread(file_fd, page, PAGE, (off_t)(IMAGE + at)) != PAGE)
 				return err_sys(e, "read the snapshot");
 			if (is_in_image ? memcmp(g->mem.host + at, page, PAGE) != 0 :
-					  !is_zero(g->mem.host + at))
+					  !mem_is_zero(g->mem.host + at))
 				return tell_page(at, e);
 		}
 	return 0;
@@ -528,9 +611,18 @@ static int verify_written(const struct guest *g, struct err *e)
 static int verify_books(struct guest *g, struct err *e)
 {
 	auto_buf struct buf books = { 0 };
+	struct recipes r = recipes();
+	/* New ones were made by these. */
+	const struct taken taken = {
+		.recipes = { .data = (char *)(uintptr_t)r.at, .len = r.count * sizeof(*r.at) },
+		.recipes_count = r.count,
+		.watches = { .data = (char *)(uintptr_t)r.watches,
+			.len = r.watches_count * sizeof(*r.watches) },
+		.watches_count = r.watches_count,
+	};
 	struct header *h;
 
-	add_books(g, header()->names_count, &books);
+	add_books(g, header()->names_count, &taken, true, &books);
 	h = (struct header *)(void *)books.data;
 	h->memory_size = header()->memory_size; /* a larger limit makes more room */
 	for (size_t at = 0; at < books.len; at++)

@@ -1,6 +1,6 @@
 /* snapshot: a program that waits for its next request, as a file.
  *
- *	0         header, then the books: areas, blocks, threads, names, words
+ *	0         header, then the books: descriptors, areas, blocks, threads, names, words
  *	IMAGE     guest physical memory, with holes where it is zero
  *
  * A machine that starts from it maps the image copy-on-write; all of them share its pages. After a
@@ -11,7 +11,7 @@
 
 #include "vmm/guest.h"
 
-/* The current state into an empty file. All threads wait, one of them for a request. */
+/* The current state into an empty file. All threads wait, the current one for a request. */
 int snapshot_write(struct guest *g, int fd, struct err *e);
 
 /* Into a guest with nothing in it but its limits: memory, books and machine. `memory_size` is what to
@@ -20,6 +20,9 @@ int snapshot_load(struct guest *g, int fd, uint64_t memory_size, struct err *e);
 
 /* With what the driver was started: its program, then its environment; NULL-terminated. */
 const char *const *snapshot_words(void);
+
+/* The program's descriptors, as they were. None of them is open. */
+int snapshot_make_descriptors(struct err *e);
 
 /* Back to the snapshot after a run, with the same machine, or another one if that is cheaper. */
 int snapshot_reset(struct guest *g, struct err *e);

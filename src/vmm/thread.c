@@ -219,8 +219,19 @@ static int next_runnable(const struct guest *g)
 static void warm_idle_if_waiting(struct guest *g)
 {
 	for (int i = 0; i < THREADS_MAX; i++)
-		if (g->threads[i].used && g->threads[i].waits_for_request)
+		if (g->threads[i].used && g->threads[i].waits_for_request) {
+			switch_to(g, i);
 			warm_idle(g);
+		}
+}
+
+void thread_go_on(struct guest *g)
+{
+	int64_t now = guest_now_ns();
+
+	for (int i = 0; i < THREADS_MAX; i++)
+		if (g->threads[i].used && g->threads[i].waits && g->threads[i].deadline_ns)
+			g->threads[i].deadline_ns += now;
 }
 
 void thread_schedule(struct guest *g)
@@ -292,14 +303,25 @@ void thread_forget_others(struct guest *g)
 	thread_publish(g);
 }
 
+static bool is_tid(const struct guest *g, int tid)
+{
+	for (int i = 0; i < THREADS_MAX; i++)
+		if (g->threads[i].used && g->threads[i].tid == tid)
+			return true;
+	return false;
+}
+
+/* Locks know their owners by these. Threads of a snapshot have theirs from another VMM. */
 static int next_tid(const struct guest *g)
 {
 	static int counter;
 
-	(void)g;
-	/* Apart from the numbers of processes, which are the host's and small. */
-	counter = counter % 1000000 + 1;
-	return 1000000 + counter;
+	/* Apart from the numbers of processes: the host's are small, those of warm machines lie
+	 * between one and two millions. */
+	do
+		counter = counter % 1000000 + 1;
+	while (is_tid(g, 2000000 + counter));
+	return 2000000 + counter;
 }
 
 static void forget(struct guest *g, int index)

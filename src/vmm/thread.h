@@ -28,6 +28,8 @@ void thread_end(struct guest *g, int status);
 void thread_forget_others(struct guest *g);
 /* Tells the stub what it must know of threads. */
 void thread_publish(struct guest *g);
+/* A machine that stood still goes on: deadlines, which were left as times to go, count from now. */
+void thread_go_on(struct guest *g);
 /* Whether more than one could run now. */
 bool thread_others_run(const struct guest *g);
 int thread_new(struct guest *g); /* an index, or -EAGAIN */

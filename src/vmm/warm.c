@@ -2,6 +2,7 @@
 
 #include "base/own.h"
 #include "vmm/call_file.h"
+#include "vmm/call_path.h"
 #include "vmm/fds.h"
 #include "vmm/pids.h"
 #include "vmm/signal.h"
@@ -187,6 +188,15 @@ const uint8_t *warm_request(size_t *ret_size)
 	return request_size ? request + 1 : NULL;
 }
 
+/* In between nothing in the machine moves, whoever else in it waits for whatever. */
+static void wait_for_request(void)
+{
+	struct pollfd poll_fd = { .fd = VMM_WARM_FD, .events = POLLIN };
+
+	while (!receive())
+		poll(&poll_fd, 1, -1);
+}
+
 /* What must not be the same in two runs: the time, and the number by which libraries notice that
  * their randomness is somebody else's too. */
 static void begin_run(struct guest *g)
@@ -199,6 +209,7 @@ static void begin_run(struct guest *g)
 	stats_clear();
 	cpu_before_us = cpu_us();
 	tick_start();
+	thread_go_on(g);
 	guest_set_clock(g);
 	file_update_output(g);
 	g->discards_output = is_rehearsal;
@@ -219,13 +230,12 @@ static int64_t read_request(struct guest *g, uint64_t address, uint64_t size)
 	}
 	if (request_len == 0 && is_running)
 		return -EBADF; /* it is the program that asks, not its driver */
+	if (request_len == 0 && mode == WARM_MAKES_SNAPSHOT) {
+		t->waits_for_request = true;
+		return CALL_WAITS;
+	}
 	if (request_len == 0) {
-		if (mode == WARM_MAKES_SNAPSHOT || !receive()) {
-			t->waits_for_request = true;
-			if (mode == WARM_SERVES)
-				thread_wait_fd(t, VMM_WARM_FD, POLLIN);
-			return CALL_WAITS;
-		}
+		wait_for_request();
 		begin_run(g);
 	}
 	n = request_len < size ? request_len : size;
@@ -313,38 +323,41 @@ void warm_watch(const struct call *call)
 
 /* ---- the end of a run ---- */
 
-/* All that a run may have changed outside of its memory. */
-static void reset_process(void)
+static void reset_descriptors(struct guest *g)
+{
+	struct err e = { 0 };
+
+	/* What is made then comes out at its number while these are still open. */
+	syscall(SYS_close_range, STREAMS, VMM_GUEST_FDS - 1, 0);
+	for (int fd = 0; fd < VMM_GUEST_FDS; fd++)
+		fds_forget(fd);
+	if (snapshot_make_descriptors(&e))
+		give_up(g, &e);
+}
+
+/* All that a run that was not quiet may have changed outside of its memory. */
+static void reset_process(struct guest *g)
 {
 	static const struct itimerval none;
 
-	syscall(SYS_close_range, 0, VMM_GUEST_FDS - 1, 0);
-	for (int fd = 0; fd < VMM_GUEST_FDS; fd++)
-		fds_forget(fd);
+	reset_descriptors(g);
+	syscall(SYS_close_range, 0, STREAMS - 1, 0);
 	for (int i = ITIMER_REAL; i <= ITIMER_PROF; i++)
 		setitimer((__itimer_which_t)i, &none, NULL);
+	for (int i = 0; i < THREADS_MAX; i++)
+		path_forget_opening(i);
 	signal_forget_noted();
 	umask(022);
 	if (chdir("/workspace") && chdir("/"))
 		_exit(FAILED);
 }
 
-/* The seed says that it is the driver who writes, and not a program that tries every number. (One that
- * looks for the seed in its own memory gains nothing: it may end as it pleases anyway.) */
-static int64_t end_run(struct guest *g, uint64_t address, uint64_t size)
+static void end_run(struct guest *g, uint8_t status)
 {
 	struct err e = { 0 };
-	struct {
-		uint8_t status;
-		uint8_t seed[WARM_SEED_SIZE];
-	} end;
 
-	if (!is_running || size != sizeof(end) || mem_read(&g->mem, &end, address, sizeof(end)) ||
-		memcmp(end.seed, seed, sizeof(seed)) != 0)
-		return -EBADF;
-	guest_flush_output(g);
 	if (!is_rehearsal)
-		answer(is_spoiled ? WARM_DONE_SPOILED : WARM_DONE, end.status);
+		answer(is_spoiled ? WARM_DONE_SPOILED : WARM_DONE, status);
 	if (is_spoiled || is_last)
 		_exit(0);
 	tick_stop();
@@ -352,7 +365,7 @@ static int64_t end_run(struct guest *g, uint64_t address, uint64_t size)
 	if (!is_rehearsal)
 		wait_for_order(WARM_RESET);
 	if (!is_quiet)
-		reset_process();
+		reset_process(g);
 	request_len = request_at = 0;
 	is_running = false;
 	if (snapshot_reset(g, &e) || (HOTCELL_VERIFY_RESETS && snapshot_verify(g, &e)))
@@ -363,6 +376,33 @@ static int64_t end_run(struct guest *g, uint64_t address, uint64_t size)
 	/* The thread that waited for a request when the snapshot was made does so again. */
 	guest_thread(g)->waits = false;
 	guest_thread(g)->tries_again = true;
+}
+
+bool warm_exit(struct guest *g, uint8_t status)
+{
+	if (mode != WARM_SERVES || !is_running || g->in_vfork)
+		return false;
+	/* Who does not read what it wrote is a reason to die of, see guest_exit(). */
+	if (guest_flush_output(g))
+		return false;
+	end_run(g, status);
+	return true;
+}
+
+/* The seed says that it is the driver who writes, and not a program that tries every number. (One that
+ * looks for the seed in its own memory gains nothing: it may end as it pleases anyway.) */
+static int64_t end_by_driver(struct guest *g, uint64_t address, uint64_t size)
+{
+	struct {
+		uint8_t status;
+		uint8_t seed[WARM_SEED_SIZE];
+	} end;
+
+	if (!is_running || size != sizeof(end) || mem_read(&g->mem, &end, address, sizeof(end)) ||
+		memcmp(end.seed, seed, sizeof(seed)) != 0)
+		return -EBADF;
+	guest_flush_output(g);
+	end_run(g, end.status);
 	return CALL_SET_REGISTERS;
 }
 
@@ -377,5 +417,5 @@ int64_t warm_call(struct guest *g, const struct call *call)
 {
 	if (call->number == SYS_read)
 		return read_request(g, call->a[1], call->a[2]);
-	return mode == WARM_SERVES ? end_run(g, call->a[1], call->a[2]) : -EBADF;
+	return mode == WARM_SERVES ? end_by_driver(g, call->a[1], call->a[2]) : -EBADF;
 }

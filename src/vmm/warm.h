@@ -24,6 +24,10 @@ void warm_watch(const struct call *call);
 /* The request that is being served, also for those that the run has forked; NULL if there is none. */
 const uint8_t *warm_request(size_t *ret_size);
 
+/* The program ends itself: in a warm machine that is the end of a run, and not of the machine. Returns
+ * whether it was; then the machine stands at its snapshot. */
+bool warm_exit(struct guest *g, uint8_t status);
+
 /* Nobody can run: the moment for a snapshot, if one is to be made. */
 void warm_idle(struct guest *g);
 

@@ -121,10 +121,11 @@ class Hotcell:
 # ---- many runs in one cell ----
 
 
-def in_one_cell(programs, isolation, *lines):
+def in_one_cell(programs, isolation, *lines, language="python", count=False):
     """What library/reuse answers to each of these lines."""
-    done = subprocess.run([programs / "reuse", *isolation.split()], input="".join(line + "\n" for line in lines),
-                          capture_output=True, text=True, timeout=PATIENCE_S)
+    done = subprocess.run([programs / "reuse", isolation, language, *["count"] * count],
+                          input="".join(line + "\n" for line in lines), capture_output=True, text=True,
+                          timeout=PATIENCE_S)
     assert (done.returncode, done.stderr) == (0, ""), (done.returncode, done.stderr)
     return done.stdout.splitlines()
 

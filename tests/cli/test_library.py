@@ -118,9 +118,9 @@ def test_a_run_has_its_own_limits_and_settings(programs, isolation):
 def test_a_run_in_a_vm_has_its_own_counts(programs):
     """The cell's first machine rehearses; one that forked is not used again."""
     code = "import ctypes, os; [ctypes.CDLL(None).syscall(n, 0, 0, 0, 0) for n in (%s)]"
-    assert in_one_cell(programs, "vm count", "9000 99 - pass", f"9000 99 - {code % '101, 999'}", "9000 99 - pass",
+    assert in_one_cell(programs, "vm", "9000 99 - pass", f"9000 99 - {code % '101, 999'}", "9000 99 - pass",
                        f"9000 99 - {code % '998,'}; os.fork() or os._exit(0); os.wait()",
-                       f"9000 99 - pass") == [
+                       f"9000 99 - pass", count=True) == [
         "0  exited 0 |", "2  exited 0 |", "0  exited 0 |", "1  exited 0 |", "0  exited 0 |"]
 
 
@@ -165,3 +165,82 @@ def test_a_run_in_a_vm_finds_all_in_place_whatever_was_before(programs, name):
     assert (told[2], told[7]) == (told[0], told[0])
     assert told[3] == told[5] == told[6] == "exited 0 quiet|"
     assert told[1] == told[4]
+
+
+# ---- many runs of JavaScript in one warm machine ----
+
+def in_one_machine(programs, *codes):
+    done = in_one_cell(programs, "vm", *[f"9000 99 - {code}" for code in codes], language="javascript")
+    return [line.rstrip("|") for line in done if line != "|"]
+
+
+# What a program can find out about the machine that it is in, descriptors and all.
+LOOK_AROUND = """const fs = require('fs'); const seen = [];
+for (let fd = 3; fd < 60; fd++) try {
+  const b = Buffer.alloc(64); const s = fs.fstatSync(fd); let got;
+  try { got = fs.readSync(fd, b, 0, 64, null) } catch (e) { got = e.code }
+  seen.push([fd, s.mode, s.size, got, b.toString('hex', 0, 4)]) } catch (e) { seen.push(e.code) }
+console.log(JSON.stringify([seen, Object.keys(globalThis), Object.keys(process.env), [].x, process.cwd(), process.umask(),
+  Object.keys(require.cache), process.eventNames(), fs.readdirSync('.'), fs.readdirSync('/tmp'), process.argv,
+  Object.keys(Object.prototype), typeof fs.readSync, process.exitCode, process.title]))""".replace("\n", "\\n")
+
+SPOILS = {
+    "descriptors": "const fs = require('fs'); for (let fd = 3; fd < 40; fd++) { try { fs.writeSync(fd, Buffer.alloc(8, 1)) } catch {}"
+                   " try { fs.readSync(fd, Buffer.alloc(8)) } catch {} }",
+    "closed ones": "const fs = require('fs'); for (let fd = 3; fd < 40; fd++) try { fs.closeSync(fd) } catch {};"
+                   " for (let i = 0; i < 30; i++) fs.openSync('/workspace/f' + i, 'w'); process.reallyExit(0)",
+    "globals": "globalThis.x = 1; Array.prototype.x = 1; Object.prototype.x = 1; require('fs').readSync = null; process.env.X = '1';"
+               " process.chdir('/tmp'); process.umask(0); process.exitCode = 3; process.title = 'x'; process.on('foo', () => {})",
+    "files": "const fs = require('fs'); fs.writeFileSync('package.json', '{\"type\": \"module\"}');"
+             " fs.writeFileSync('m.cjs', 'exports.a = 1'); require('./m.cjs'); fs.writeFileSync('/tmp/x', 'x')",
+    "timers": "setInterval(() => {}, 1); setTimeout(() => process.exit(0), 20)",
+    "threads": "const { Worker } = require('worker_threads'); new Worker('setInterval(() => {}, 1000)', { eval: true })"
+               ".on('online', () => process.exit(0))",
+    "work elsewhere": "require('crypto').pbkdf2('a', 'b', 1e7, 8, 'sha512', () => {}); setTimeout(() => process.exit(0), 20)",
+    "failure": "process.on('uncaughtException', () => process.exit(1)); throw 1",
+    "memory": "const a = []; for (let i = 0; i < 100; i++) a.push(Buffer.alloc(1 << 20, 1)); globalThis.a = a",
+    "handlers": "process.on('SIGTERM', () => {}); process.on('SIGINT', () => {}); setTimeout(() => process.exit(0), 5)",
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILS)
+def test_a_run_of_javascript_finds_nothing_of_the_one_before(programs, spoil):
+    first, _, second, _, third = in_one_machine(programs, LOOK_AROUND, SPOILS[spoil], LOOK_AROUND, SPOILS[spoil], LOOK_AROUND)
+    assert first.startswith("exited 0 [[[3,")
+    assert (second, third) == (first, first)
+
+
+def test_a_machine_works_after_every_spoiling(programs):
+    """Timers, files and threads of node need the descriptors that a snapshot has made again."""
+    work = ("const fs = require('fs'); setTimeout(() => fs.promises.readFile(__filename).then((t) =>"
+            " require('zlib').gzip(t, (e, z) => console.log(e, z.length > 0))), 1)")
+    done = in_one_machine(programs, work, *[code for spoil in SPOILS.values() for code in (spoil, work)])
+    assert done[::2] == ["exited 0 null true"] * (len(SPOILS) + 1)
+
+
+def test_a_program_that_ends_itself_does_not_end_its_machine(programs):
+    """Runs of one machine have numbers that follow each other."""
+    ends = ["process.reallyExit(3)", "process.exit(4)", "process.on('exit', () => process.exit(5))",
+            "process.on('unhandledRejection', () => process.exit(6)); Promise.reject(1)", ""]
+    done = in_one_machine(programs, *[f"require('fs').writeSync(1, process.pid + ' '); {end}" for end in ends])
+    codes, pids = zip(*[(line.split()[1], int(line.split()[2])) for line in done])
+    assert codes == ("3", "4", "5", "6", "0")
+    assert [pid - pids[0] for pid in pids] == [0, 1, 2, 3, 4]
+
+
+def test_no_two_runs_have_the_same_random_numbers(programs):
+    draw = ("const c = require('crypto'); console.log([Math.random(), c.randomUUID(), c.randomBytes(8).toString('hex'), c.randomInt(2 ** 40),"
+            " c.getRandomValues(new Uint32Array(2)).join(), require('vm').runInNewContext('Math.random()'),"
+            " c.generateKeyPairSync('ed25519').publicKey.export({ format: 'jwk' }).x].join(' '))")
+    draws = []
+    for _ in range(2):
+        draws += [line.split() for line in in_one_machine(programs, *[draw] * 10)]
+    for column in list(zip(*draws))[2:]:
+        assert len(set(column)) == len(draws), column
+
+
+def test_threads_of_a_run_have_numbers_of_their_own(programs):
+    code = ("const { Worker } = require('worker_threads'); const seen = [Math.random()]; for (let i = 0; i < 3; i++) new Worker("
+            "'require(\"worker_threads\").parentPort.postMessage(Math.random())', { eval: true }).on('message', (m) =>"
+            " { seen.push(m); if (seen.length === 4) console.log(new Set(seen).size) })")
+    assert in_one_machine(programs, code, code) == ["exited 0 4", "exited 0 4"]

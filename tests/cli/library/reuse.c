@@ -1,7 +1,7 @@
-/* reuse ISOLATION [count]: a program that runs Python again and again in one cell that it made ahead, for
- * test_library.py. Each line of its standard input is "CPU-MS OPEN-FILES SETTING CODE" (a setting of
- * "-" is none, "\n" is a line's end); it answers with the reason, the exit code and the output; first
- * of all with the number of unknown system calls, if that is asked for. */
+/* reuse ISOLATION LANGUAGE [count]: a program that runs code again and again in one cell that it made
+ * ahead, for test_library.py. Each line of its standard input is "CPU-MS OPEN-FILES SETTING CODE" (a setting
+ * of "-" is none, "\n" is a line's end); it answers with the reason, the exit code and the output; first of
+ * all with the number of unknown system calls, if that is asked for. */
 #include <hotcell.h>
 
 #include <stdio.h>
@@ -30,6 +30,8 @@ int main(int argc, char **argv)
 	unsigned long long cpu_ms;
 	unsigned long long open_files;
 
+	if (argc > 2)
+		request.language = argv[2];
 	request.isolation = argc > 1 && strcmp(argv[1], "vm") == 0 ? HOTCELL_ISOLATION_VM :
 								     HOTCELL_ISOLATION_CONTAINER;
 	if (hotcell_open(NULL, &h, &e) || hotcell_cell_make(h, &request, &request.cell, &e)) {
@@ -51,7 +53,7 @@ int main(int argc, char **argv)
 			fprintf(stderr, "%s\n", e.text);
 			return 1;
 		}
-		if (argc > 2)
+		if (argc > 3)
 			printf("%llu %s ", (unsigned long long)result->vm.unknown_calls,
 				result->vm.missing_call);
 		printf("%s %d %s|", hotcell_reason_name(result->reason), result->exit_code,

@@ -1,0 +1,355 @@
+// warm: `node warm.js [MODULE…]` loads the modules, warms itself, and waits for a program to run.
+//
+// It is what a warm cell's snapshot is made of: the machine is stopped while this waits in its first
+// read, and every run starts from there, once. What a request is made of, ../python/warm.py tells.
+//
+//     'beforeExit'  is what node emits when it has nothing left to do. While we warm up that is us, in
+//                   place of process.emit(): each time we run a sample as the program will be run.
+//     the last      of these times we read the request, and run that. From then on node is left alone:
+//                   it runs timers and whatever else the program has started, until nothing is left.
+//     'exit'        comes at the very end. Behind the program's own listeners we tell the status; the
+//                   machine goes back to its snapshot, and nothing after that ever happens.
+//
+// A program that fails ends in another way: node prints why and exits, and the machine takes that for
+// the end of the run as well. It takes longer, since node cleans up before.
+//
+// Stack traces. Node itself is always at the bottom of them, and a program should find the same there
+// as ever: so each of our functions that calls the program looks like the function of node's in whose
+// place it stands, by name and by position (makeFrame).
+'use strict';
+
+const fs = require('node:fs');
+const Module = require('node:module');
+const path = require('node:path');
+const v8 = require('node:v8');
+const vm = require('node:vm');
+const { showLastLine } = require('./last_line.js');
+
+const REQUESTS = 999;
+const SEED_SIZE = 32;
+const REQUEST_SIZE = (128 << 10) + SEED_SIZE + 1;
+const WORKSPACE = '/workspace';
+const ROUNDS = 60;
+
+// ---- frames ----
+
+// What stands below the first line of a program: the same as below this one of ours.
+const below = new Error().stack.split('\n').slice(3);
+
+// { name, file, line, column } of `    at name (file:line:column)` or `    at file:line:column`.
+function parseFrame(text) {
+	const { 1: name, 2: file, 3: line, 4: column } =
+		/^ +at (?:(.*) \()?(.*?):(\d+):(\d+)\)?$/.exec(text);
+
+	return { name, file, line: Number(line), column: Number(column) };
+}
+
+// A function that looks like `frame` in a stack trace. Its text is an expression: of something that is
+// given, `next`, it makes the function. The call whose place counts stands on a second line,
+// and how far to the right it must be is found out by a trial.
+function makeFrame(frame, { before, call, next, trial }) {
+	const make = (spaces, given) => {
+		const text = `${before}\n${' '.repeat(spaces)}${call}`;
+		const options = { filename: frame.file, lineOffset: frame.line - 2 };
+		const made = new vm.Script(text, options).runInThisContext()(given);
+
+		Object.defineProperty(made, 'name', { value: frame.name ?? '' });
+		return made;
+	};
+	let column = 0;
+
+	trial(make, () => {
+		({ column } = parseFrame(new Error().stack.split('\n')[2]));
+	});
+	return make(Math.max(frame.column - column, 0), next);
+}
+
+// Has a main module compiled and run, with all of node's frames below it but the lowest.
+function makeRun(frames) {
+	let run = makeFrame(frames[0], {
+		before: '() => (m, text, filename) =>',
+		call: 'm._compile(text, filename)',
+		trial: (make, note) => make(0)({ _compile: note }),
+	});
+
+	for (const frame of frames.slice(1))
+		run = makeFrame(frame, {
+			before: '(next) => (main, text, filename) =>',
+			call: 'next(main, text, filename)',
+			next: run,
+			trial: (make, note) => make(0, note)(),
+		});
+	return run;
+}
+
+// The lowest: `prepare` says of what to call runMain, and with what.
+function makeLowest(frame, prepare) {
+	return makeFrame(frame, {
+		before: '(prepare) => (event) => { const { 0: o, 1: filename } = prepare(event);',
+		call: 'o.runMain(filename); }',
+		next: prepare,
+		trial: (make, note) => make(0, () => [{ runMain: note }])(),
+	});
+}
+
+// ---- requests ----
+
+const requestBytes = Buffer.allocUnsafeSlow(REQUEST_SIZE);
+
+// The length of what came, without the seed behind it.
+function receive() {
+	return fs.readSync(REQUESTS, requestBytes, 0, REQUEST_SIZE, null) - SEED_SIZE;
+}
+
+function parse(length) {
+	let at = 0;
+	const take = () => {
+		const end = requestBytes.indexOf(0, at);
+		const field = requestBytes.utf8Slice(at, end);
+
+		at = end + 1;
+		return field;
+	};
+	const takeList = () => {
+		const list = [];
+
+		for (let left = Number(take()); left > 0; left--)
+			list.push(take());
+		return list;
+	};
+
+	return {
+		flags: take(),
+		filename: take(),
+		args: takeList(),
+		env: takeList(),
+		text: requestBytes.utf8Slice(at, length),
+		seed: requestBytes.subarray(length, length + SEED_SIZE),
+	};
+}
+
+// ---- running ----
+
+// The module that node would make for `node filename`.
+function makeMain(filename) {
+	const main = new Module(filename, null);
+
+	main.id = '.';
+	main.filename = filename;
+	main.paths = Module._nodeModulePaths(main.path);
+	for (const symbol of Object.getOwnPropertySymbols(module))
+		main[symbol] = symbol.description === 'kIsMainSymbol';
+	process.mainModule = main;
+	if (Module.prototype.require.main)
+		Module.prototype.require.main = main;
+	Module._cache[filename] = main;
+	Module._pathCache[`${filename}\0`] = filename;
+	return main;
+}
+
+// Whether it is clear without a look at other files what kind of module it is. What has the syntax of
+// an ES module, node finds out itself.
+function isPlain({ flags, filename, text }) {
+	const ending = path.extname(filename);
+
+	return text !== '' && (ending === '.cjs' || ((ending === '.js' || ending === '') &&
+		(flags.includes('a') || !fs.existsSync(`${path.dirname(filename)}/package.json`))));
+}
+
+// Math.random() takes its seed from this setting, if there is one, when it is first called: so nobody
+// may have called it before. Another one then, for contexts that a program makes.
+function freshRandomness(seed, use) {
+	v8.setFlagsFromString(`--random-seed=${seed.readInt32LE(0) | 1}`);
+	use();
+	v8.setFlagsFromString(`--random-seed=${seed.readInt32LE(4) | 1}`);
+}
+
+// What node's lowest frame calls: an object with runMain(), and what that is called with.
+function prepare(request) {
+	const { flags, filename, args, env, text } = request;
+
+	process.argv.splice(1, process.argv.length, filename, ...args);
+	for (const setting of env) {
+		const at = setting.indexOf('=');
+
+		process.env[setting.slice(0, at)] = setting.slice(at + 1);
+	}
+	if (flags.includes('l'))
+		showLastLine();
+	/^/.exec(''); // as node does: RegExp.$1 and its like are the program's own
+	if (!isPlain(request))
+		return [Module, filename];
+	// Bound functions are not seen in a stack trace.
+	return [{ runMain: run.bind(undefined, makeMain(filename), text, filename) }];
+}
+
+// ---- the end ----
+
+let isFailing = false;
+let answer; // one byte for the status, and the seed
+
+function tell(status) {
+	answer[0] = status;
+	fs.writeSync(REQUESTS, answer, 0, answer.length, null);
+}
+
+// The program's own listeners come after this one, and are called by it.
+function onExit(status) {
+	if (isFailing)
+		return;
+
+	const listeners = process.rawListeners('exit');
+
+	for (let i = listeners.indexOf(onExit) + 1; i < listeners.length; i++)
+		Reflect.apply(listeners[i], process, [status]);
+	tell(Number(process.exitCode ?? 0) & 0xff);
+}
+
+// Node emits 'exit' before it prints what has happened.
+function noteFailures() {
+	const handle = process._fatalException;
+
+	process._fatalException = function (...args) {
+		const before = isFailing;
+
+		isFailing = true;
+		try {
+			return Reflect.apply(handle, this, args);
+		} finally {
+			isFailing = before;
+		}
+	};
+}
+
+// ---- warming up ----
+
+const SAMPLE = `
+const { x, ...rest } = { x: 1, y: [2] };
+class C { constructor() { this.v = new Map([[1, 'a']]); } get() { return this.v.get(1); } }
+function f(n) { return n < 2 ? n : f(n - 1) + f(n - 2); }
+console.log(2 + 2, 'text', [1, 2, 3].map((n) => n * 2), { a: 1, b: rest }, new C().get(), f(3));
+console.log(JSON.stringify({ a: [1, 2] }), \`\${1 + 1}\`, 'a-b'.split('-'), Object.keys(rest));
+console.error('text');
+`;
+
+const SAMPLE_REQUEST = ['a', '/sample/main.js', '1', 'a', '1', 'HOTCELL_SAMPLE=1', SAMPLE].join('\0');
+
+let round = 0;
+
+// A request as it would come.
+function sample() {
+	return requestBytes.write(SAMPLE_REQUEST + '0'.repeat(SEED_SIZE)) - SEED_SIZE;
+}
+
+// What comes at the end of a program.
+function rehearseExit() {
+	try {
+		process.emit('exit', 0);
+	} catch {
+		// nobody wants to know how a sample ended
+	}
+	delete Module._cache['/sample/main.js'];
+	delete process.env.HOTCELL_SAMPLE;
+}
+
+function forgetSamples() {
+	process.off('beforeExit', onSampleEnd);
+	for (const filename in Module._cache)
+		delete Module._cache[filename];
+	for (const key in Module._pathCache)
+		delete Module._pathCache[key];
+}
+
+// ---- all together ----
+
+const frames = below.map(parseFrame);
+const lowest = frames.pop();
+const run = makeRun(frames);
+
+// Node looks for work once more before it ends. It does so anyway if a program has begun anything that
+// the event loop knows of.
+function goOn() {
+	setImmediate(() => {});
+}
+
+function next(event) {
+	const isLast = round++ === ROUNDS;
+
+	delete process.emit;
+	if (event !== 'beforeExit') // warming up has failed: node says how
+		return [{ runMain() {} }];
+	if (isLast)
+		forgetSamples();
+	else
+		goOn();
+
+	const request = parse(isLast ? receive() : sample());
+
+	request.seed.copy(answer, 1);
+	freshRandomness(request.seed, isLast ? Math.random : () => {});
+	return prepare(request);
+}
+
+const begin = makeLowest(lowest, next).bind(undefined);
+
+function onSampleEnd() {
+	rehearseExit();
+	process.emit = begin;
+	goOn();
+}
+
+// Each run has a number of its own, and node asks for it only at its start.
+function askForPid() {
+	Object.defineProperty(process, 'pid', {
+		get() {
+			const value = Number(fs.readlinkSync('/proc/self'));
+
+			Object.defineProperty(process, 'pid',
+				{ value, writable: false, enumerable: true, configurable: true });
+			return value;
+		},
+		enumerable: true,
+		configurable: true,
+	});
+}
+
+// These are in no list of the event loop, though a program may wait for them: what listens to
+// 'beforeExit', and WebAssembly, whose compiler has threads of its own.
+function goOnIfNeeded() {
+	const { value } = Object.getOwnPropertyDescriptor(globalThis, 'WebAssembly');
+	const put = (own) => Object.defineProperty(globalThis, 'WebAssembly',
+		{ value: own, writable: true, enumerable: false, configurable: true });
+
+	process.on('newListener', (event) => {
+		if (event === 'beforeExit')
+			goOn();
+	});
+	Object.defineProperty(globalThis, 'WebAssembly', {
+		get() {
+			put(value);
+			goOn();
+			return value;
+		},
+		set: put,
+		enumerable: false,
+		configurable: true,
+	});
+}
+
+for (const name of process.argv.splice(2))
+	try {
+		require(name);
+	} catch {
+		// what this node does not have cannot be warm
+	}
+if (typeof process._fatalException === 'function') {
+	noteFailures();
+	process.on('exit', onExit);
+}
+// By that setting all threads would have the same numbers; without it each has its own.
+process.once('worker', () => v8.setFlagsFromString('--random-seed=0'));
+process.execArgv.length = 0;
+answer = Buffer.alloc(1 + SEED_SIZE);
+process.on('beforeExit', onSampleEnd);
+goOnIfNeeded();
+askForPid();
