@@ -32,8 +32,6 @@
 
 enum { FAILED = 125, MEMORY_DEFAULT = 512 << 20 };
 
-#define MEMORY_MAX (64UL << 30)
-
 struct options {
 	uint64_t open_files;
 	uint64_t memory_bytes;

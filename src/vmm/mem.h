@@ -24,6 +24,7 @@
 
 #define PAGE         4096UL
 #define CHUNK        (2UL << 20)
+#define MEMORY_MAX   (64UL << 30)
 #define ADDRESS_END  ((uint64_t)USER_END)
 #define PAGE_UP(x)   (((x) + PAGE - 1) & ~(PAGE - 1))
 #define PAGE_DOWN(x) ((x) & ~(PAGE - 1))

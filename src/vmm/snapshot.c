@@ -4,6 +4,7 @@
 #include "base/own.h"
 #include "vmm/dirty.h"
 #include "vmm/recipe.h"
+#include "vmm/snapshot_file.h"
 #include "vmm/stub/layout.h"
 #include "vmm/tables.h"
 #include "vmm/thread.h"
@@ -18,49 +19,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define IMAGE (2UL << 20)
-#define MAGIC 0x6c6c6563746f68ULL /* "hotcell" */
-
 /* More entries than this take longer to edit than a new machine takes to make. */
 enum {
-	VERSION = 3,
 	EDITS_WORTH = 100,
 	REMAPS_WORTH = 256,
 	GIVEN_BACK = 1 << 20,
 	TABLES_LOW_END = AT_GDT,
 };
 
-struct header {
-	uint64_t magic;
-	uint32_t version;
-	uint32_t is_pvm;
-	uint64_t memory_size;
-	uint64_t heap_start;
-	uint32_t next_chunk;
-	uint64_t next_table;
-	uint64_t tables_end;
-	uint32_t extra_tables[EXTRA_TABLES_MAX];
-	uint32_t extra_tables_count;
-	uint32_t recipes_count;
-	uint32_t watches_count;
-	uint32_t areas_count;
-	uint32_t blocks_count;
-	uint32_t free_chunks_count;
-	uint32_t names_count;
-	uint32_t names_size;
-	uint32_t words_count; /* with which it was started: its program, and its environment */
-	uint32_t words_at;    /* in the file */
-	uint32_t threads_count;
-	int32_t current;
-	uint64_t ns_per_tsc_32;
-	struct signal_action actions[SIGNALS_MAX + 1];
-	char exe[PATH_SIZE];
-	char comm[16];
-};
-
 /* The file, mapped for reading: header, books and image. */
 static const uint8_t *file;
-static size_t file_size;
 static int file_fd = -1;
 static const char **start_words; /* in it */
 
@@ -110,8 +78,8 @@ static void fill_header(
 	const struct guest *g, struct header *h, uint32_t names_count, size_t names_size)
 {
 	*h = (struct header){
-		.magic = MAGIC,
-		.version = VERSION,
+		.magic = SNAPSHOT_MAGIC,
+		.version = SNAPSHOT_VERSION,
 		.is_pvm = g->cpu.is_pvm,
 		.memory_size = g->mem.size,
 		.heap_start = g->mem.heap_start,
@@ -133,13 +101,6 @@ static void fill_header(
 	memcpy(h->exe, g->exe, sizeof(h->exe));
 	memcpy(h->comm, g->comm, sizeof(h->comm));
 }
-
-/* Threads with their places, so that `current` stays what it is. Behind each are the descriptors that
- * it waits for. */
-struct saved_thread {
-	int32_t index;
-	struct thread thread;
-};
 
 static void add_threads(const struct guest *g, bool time_stands, struct buf *b)
 {
@@ -262,17 +223,22 @@ static uint64_t image_size(void)
 static int map_file(int fd, struct err *e)
 {
 	struct stat status;
+	void *map;
 
 	if (fstat(fd, &status) || (uint64_t)status.st_size < IMAGE)
 		return err_set(e, ERR_SYSTEM, "the snapshot is cut short");
-	file_size = (size_t)status.st_size;
-	file = mmap(NULL, file_size, PROT_READ, MAP_SHARED, fd, 0);
-	if (file == MAP_FAILED)
+	map = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, fd, 0);
+	if (map == MAP_FAILED)
 		return err_sys(e, "map the snapshot");
-	if (header()->magic != MAGIC || header()->version != VERSION ||
-		IMAGE + image_size() != file_size)
-		return err_set(e, ERR_SYSTEM, "this is not a snapshot of this version");
 	file_fd = fd;
+	return snapshot_use(map, (uint64_t)status.st_size, e);
+}
+
+int snapshot_use(const uint8_t *bytes, uint64_t size, struct err *e)
+{
+	if (!snapshot_is_sound(bytes, size))
+		return err_set(e, ERR_SYSTEM, "this is not a snapshot of this version");
+	file = bytes;
 	return 0;
 }
 
@@ -311,12 +277,13 @@ static const uint8_t *read_threads(struct guest *g, const uint8_t *at)
 
 		memcpy(&s, at, sizeof(s));
 		at += sizeof(s);
-		t = &g->threads[s.index % THREADS_MAX];
+		t = &g->threads[s.index];
 		polls_count = s.thread.polls_count;
 		s.thread.polls = t->polls;
 		s.thread.polls_room = t->polls_room;
 		s.thread.polls_count = 0;
 		*t = s.thread;
+		t->used = true;
 		for (uint32_t k = 0; k < polls_count; k++) {
 			struct pollfd p;
 
@@ -331,7 +298,7 @@ static const uint8_t *read_threads(struct guest *g, const uint8_t *at)
 }
 
 /* Everything that the VMM itself keeps about the guest. */
-static void read_books(struct guest *g)
+int snapshot_read_books(struct guest *g, struct err *e)
 {
 	const struct header *h = header();
 	struct mem *m = &g->mem;
@@ -380,6 +347,10 @@ static void read_books(struct guest *g)
 	g->address_space = g->address_space_most = RLIM_INFINITY;
 	m->snapshot_chunks = h->next_chunk;
 	m->remaps_count = 0;
+	/* Areas name their files by number. */
+	if (m->names_count < h->names_count)
+		return err_set(e, ERR_SYSTEM, "the snapshot has a name twice");
+	return 0;
 }
 
 /* They are the last of the books. */
@@ -437,7 +408,8 @@ int snapshot_load(struct guest *g, int fd, uint64_t memory_size, struct err *e)
 		memory_size = header()->memory_size;
 	if (mem_open(&g->mem, memory_size, e))
 		return -1;
-	read_books(g);
+	if (snapshot_read_books(g, e))
+		return -1;
 	find_words();
 	if (map_image(g, 0, image_size(), e) || new_machine(g, e) || snapshot_make_descriptors(e))
 		return -1;
@@ -551,8 +523,7 @@ int snapshot_reset(struct guest *g, struct err *e)
 		put_back(m, &dirty[i]);
 	if (used > end)
 		madvise(m->host + end, used - end, MADV_DONTNEED);
-	read_books(g);
-	if (!same_machine && new_machine(g, e))
+	if (snapshot_read_books(g, e) || (!same_machine && new_machine(g, e)))
 		return -1;
 	return begin(g, e);
 }

@@ -5,7 +5,8 @@
  *
  * A machine that starts from it maps the image copy-on-write; all of them share its pages. After a
  * run what the run wrote is put back from the image, page by page, and the books are read anew. The
- * file is made by the trusted side from a run of trusted code only, and is believed. */
+ * file is made by the trusted side from a run of trusted code only. Its books are looked at; its image is
+ * believed, and can do no more harm than any program in the machine. */
 #ifndef HOTCELL_VMM_SNAPSHOT_H
 #define HOTCELL_VMM_SNAPSHOT_H
 
@@ -17,6 +18,11 @@ int snapshot_write(struct guest *g, int fd, struct err *e);
 /* Into a guest with nothing in it but its limits: memory, books and machine. `memory_size` is what to
  * reserve; a snapshot may need more. */
 int snapshot_load(struct guest *g, int fd, uint64_t memory_size, struct err *e);
+
+/* The two steps of loading that need no machine. The first says whether the bytes (all before the image;
+ * `size` is that of the whole file) can be one, and takes them; the second reads them into the guest. */
+int snapshot_use(const uint8_t *bytes, uint64_t size, struct err *e);
+int snapshot_read_books(struct guest *g, struct err *e);
 
 /* With what the driver was started: its program, then its environment; NULL-terminated. */
 const char *const *snapshot_words(void);
