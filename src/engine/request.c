@@ -37,6 +37,18 @@ static size_t peek(const struct hotcell_input *input, char *ret, size_t size)
 	return file ? fread(ret, 1, size, file) : 0;
 }
 
+void request_peek(const struct hotcell_request *q, struct buf *ret)
+{
+	enum { TEXT_MAX = 256 << 10 };
+
+	for (size_t i = 0; i < q->inputs_count; i++)
+		if (q->entry ? strcmp(q->entry, input_path(&q->inputs[i])) == 0 :
+			       q->inputs_count == 1) {
+			ret->len += peek(&q->inputs[i], buf_reserve(ret, TEXT_MAX), TEXT_MAX);
+			return;
+		}
+}
+
 const struct language *request_language(
 	struct hotcell *h, const struct hotcell_request *q, struct err *e)
 {

@@ -5,6 +5,9 @@
 #include "engine/work.h"
 
 /* The language that the request names, or that its entry file betrays. */
+/* The beginning of the file that is to be run, if that is one of the inputs. */
+void request_peek(const struct hotcell_request *q, struct buf *ret);
+
 const struct language *request_language(
 	struct hotcell *h, const struct hotcell_request *q, struct err *e);
 /* The isolation that it asks for, or the best that machine and language have; *ret_why says why the

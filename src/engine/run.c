@@ -581,6 +581,7 @@ static int choose_warmth(struct hotcell *h, const struct hotcell_request *q,
 	struct err *e)
 {
 	struct err ignored = { 0 };
+	auto_buf struct buf text = { 0 };
 
 	*ret = NULL;
 	*ret_fd = -1;
@@ -593,8 +594,10 @@ static int choose_warmth(struct hotcell *h, const struct hotcell_request *q,
 		return -1;
 	if (!may_be_warm(h, q, tool, kind) || !snapshot_suits_env(q->env))
 		return 0;
-	*ret = snapshot_profile(
-		tool->language, q->profile, q->code, q->code ? request_code_length(q) : 0, e);
+	if (!q->code && !q->profile)
+		request_peek(q, &text);
+	*ret = snapshot_profile(tool->language, q->profile, q->code ? q->code : text.data,
+		q->code ? request_code_length(q) : text.len, e);
 	if (!*ret)
 		return -1;
 	*ret_fd = snapshot_get(h, tool, *ret, &ignored);

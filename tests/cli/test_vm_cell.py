@@ -152,6 +152,20 @@ def test_a_profile_is_what_its_machine_has_loaded(hotcell):
     assert loaded(hotcell, "--profile", "plain") == loaded(hotcell) == "False\n"
 
 
+def test_the_words_of_a_file_choose_its_profile(hotcell, tmp_path):
+    code = "import sys\nprint('numpy' in sys.modules)\n"
+    (tmp_path / "with.py").write_text(code)
+    (tmp_path / "without.py").write_text(code.replace("numpy", "num' + 'py"))
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree/in.py").write_text(code)
+    assert vm(hotcell, tmp_path / "with.py")["stdout"] == "True\n"
+    assert vm(hotcell, tmp_path / "without.py")["stdout"] == "False\n"
+    assert vm(hotcell, tmp_path / "without.py", "-f", tmp_path / "with.py")["stdout"] == "False\n"
+    assert vm(hotcell, tmp_path / "with.py", "-f", tmp_path / "without.py")["stdout"] == "True\n"
+    # What lies in a directory is not read before its turn.
+    assert vm(hotcell, "-f", tmp_path / "tree", "--entry", "tree/in.py")["stdout"] == "False\n"
+
+
 def test_a_profile_that_there_is_not_is_told_with_those_that_there_are(hotcell):
     for more in ([], ["--trace"], ["--env", "LANG=C"]):
         result = hotcell.run("--isolation", "vm", "-l", "python", "-c", "", "--profile", "dta", *more)
