@@ -751,11 +751,15 @@ static void leave(int number)
 
 static void on_wild_stack(uint64_t stack)
 {
+	static const struct itimerval soon = { .it_value.tv_usec = 1000 };
 	struct sigaction action = { .sa_handler = leave };
 
 	sigaction(SIGALRM, &action, NULL);
-	setitimer(ITIMER_REAL, &(struct itimerval){ .it_value.tv_usec = 1000 }, NULL);
-	__asm__ volatile("mov %0, %%rsp; 1: jmp 1b" : : "r"(stack) : "memory");
+	/* The stack first: on a slow machine the signal would find the good one. */
+	__asm__ volatile("mov %0, %%rsp; syscall; 1: jmp 1b"
+			 :
+			 : "r"(stack), "a"(SYS_setitimer), "D"(ITIMER_REAL), "S"(&soon), "d"(0)
+			 : "rcx", "r11", "memory");
 }
 
 static void wild_alt_stack(uint64_t base)
