@@ -4,10 +4,14 @@
 #include "engine/snapshot.h"
 
 #include "base/own.h"
+#include "wire/vmm_start.h"
 
 #include <argp.h>
+#include <fcntl.h>
+#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { KEY_JSON = 0x100, KEY_EXPLAIN, KEY_VERIFY };
@@ -98,6 +102,51 @@ static const char *vm_fix(void)
 	return "mend what is not fine above; until then: hotcell run --isolation container";
 }
 
+/* What KVM stands on, as hotcell-vmm finds it out: by trying. */
+static const struct {
+	const char *name;
+	const char *text;
+} kinds[] = {
+	{ "pvm", "; KVM is in software here (PVM)" },
+	{ "svm", "; KVM is the processor's here (SVM): experimental, tested in emulation only" },
+	{ "vt-x", "; KVM is the processor's here (VT-x): experimental, never tested" },
+};
+
+static const char *kind_of_host(const struct hotcell *h)
+{
+	static char name[] = "hotcell-vmm";
+	static char option[] = "--tell-host";
+	char *const argv[] = { name, option, NULL };
+	char *const environment[] = { NULL };
+	posix_spawn_file_actions_t actions;
+	int ends[2] = { -1, -1 };
+	char said[16] = "";
+	ssize_t len = 0;
+	pid_t pid;
+	int failed;
+
+	if (pipe2(ends, O_CLOEXEC))
+		return "";
+	posix_spawn_file_actions_init(&actions);
+	posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
+	posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+	posix_spawn_file_actions_addopen(&actions, VMM_KVM_FD, "/dev/kvm", O_RDWR, 0);
+	failed = posix_spawn(&pid, h->vmm_path, &actions, NULL, argv, environment);
+	posix_spawn_file_actions_destroy(&actions);
+	own_close(&ends[1]);
+	if (!failed) {
+		len = read(ends[0], said, sizeof(said) - 1);
+		waitpid(pid, NULL, 0);
+	}
+	own_close(&ends[0]);
+	said[len > 0 ? len : 0] = '\0';
+	said[strcspn(said, "\n")] = '\0';
+	for (size_t i = 0; i < COUNT(kinds); i++)
+		if (strcmp(said, kinds[i].name) == 0)
+			return kinds[i].text;
+	return "";
+}
+
 /* The proof: a real cell. `row` says what it is called, and how bad it is if there is none. */
 static void try_cell(struct hotcell *h, struct doctor *d, enum hotcell_isolation isolation,
 	struct msg_checked row, const char *(*fix)(void))
@@ -107,6 +156,7 @@ static void try_cell(struct hotcell *h, struct doctor *d, enum hotcell_isolation
 	};
 	struct hotcell_result *r = NULL;
 	struct hotcell_error e = { 0 };
+	char detail[256];
 
 	row.fix = fix();
 	if (hotcell_run(h, &q, &r, &e)) {
@@ -115,7 +165,9 @@ static void try_cell(struct hotcell *h, struct doctor *d, enum hotcell_isolation
 		row.detail = "one was built, but a program did not run in it";
 	} else {
 		row.state = CHECK_FINE;
-		row.detail = "one was built, and a program ran in it";
+		snprintf(detail, sizeof(detail), "one was built, and a program ran in it%s",
+			isolation == HOTCELL_ISOLATION_VM ? kind_of_host(h) : "");
+		row.detail = detail;
 		row.fix = "";
 	}
 	on_row(d, &row);

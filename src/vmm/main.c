@@ -208,6 +208,17 @@ static _Noreturn void serve_from_snapshot(struct guest *g, const struct options 
 	run(g, o);
 }
 
+static _Noreturn void tell_host(void)
+{
+	struct err e = { 0 };
+	bool is_pvm;
+
+	if (probe_host(VMM_KVM_FD, &is_pvm, &e))
+		fail("%s", e.text);
+	puts(probe_name(is_pvm));
+	exit(0);
+}
+
 int main(int argc, char **argv)
 {
 	struct options options = {
@@ -222,6 +233,8 @@ int main(int argc, char **argv)
 	char *end;
 	int at = 1;
 
+	if (argc == 2 && strcmp(argv[1], "--tell-host") == 0)
+		tell_host();
 	while (at < argc && strncmp(argv[at], "--", 2) == 0)
 		if (!take_option(&options, argv[at++]))
 			fail("unknown option '%s'", argv[at - 1]);

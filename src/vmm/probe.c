@@ -6,6 +6,7 @@
 #include "vmm/tables.h"
 #include "vmm/vcpu.h"
 
+#include <cpuid.h>
 #include <string.h>
 #include <sys/ioctl.h>
 
@@ -46,4 +47,17 @@ int probe_host(int kvm_fd, bool *ret_is_pvm, struct err *e)
 	vcpu_close(&cpu);
 	mem_close(&memory);
 	return result;
+}
+
+const char *probe_name(bool is_pvm)
+{
+	unsigned highest;
+	unsigned vendor[3];
+
+	if (is_pvm)
+		return "pvm";
+	__cpuid(0, highest, vendor[0], vendor[2], vendor[1]);
+	return memcmp(vendor, "AuthenticAMD", 12) == 0 || memcmp(vendor, "HygonGenuine", 12) == 0 ?
+		       "svm" :
+		       "vt-x";
 }

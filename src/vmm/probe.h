@@ -9,4 +9,7 @@
 /* Runs one SYSCALL in a machine of its own and looks in which ring it arrives. */
 int probe_host(int kvm_fd, bool *ret_is_pvm, struct err *e);
 
+/* What such a host is called: "pvm", "svm" or "vt-x". */
+const char *probe_name(bool is_pvm);
+
 #endif

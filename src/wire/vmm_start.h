@@ -1,6 +1,7 @@
 /* vmm_start: how a keeper starts hotcell-vmm, and how one hotcell-vmm starts another.
  *
  *	hotcell-vmm [--open-files=N] [--memory=BYTES] [--trace] ENV-COUNT [ENV…] PROGRAM ARGV0 [ARG…]
+ *	hotcell-vmm --tell-host        prints what KVM stands on here: pvm, svm or vt-x
  *
  * The guest's environment travels as arguments: the VMM's own is empty, so that nothing in it can
  * change what the VMM does. Descriptors 0, 1 and 2 are the guest's; those below are the VMM's, and
