@@ -10,8 +10,8 @@
 //     'exit'        comes at the very end. Behind the program's own listeners we tell the status; the
 //                   machine goes back to its snapshot, and nothing after that ever happens.
 //
-// A program that fails ends in another way: node prints why and exits, and the machine takes that for
-// the end of the run as well. It takes longer, since node cleans up before.
+// A program that fails ends in another way: node prints why and exits. We tell the status ahead. And
+// whatever exits otherwise ends its run, too; it takes longer, since node cleans up before.
 //
 // Stack traces. Node itself is always at the bottom of them, and a program should find the same there
 // as ever: so each of our functions that calls the program looks like the function of node's in whose
@@ -28,8 +28,6 @@ const { showLastLine } = require('./last_line.js');
 const REQUESTS = 999;
 const SEED_SIZE = 32;
 const REQUEST_SIZE = (128 << 10) + SEED_SIZE + 1;
-const WORKSPACE = '/workspace';
-const ROUNDS = 60;
 
 // ---- frames ----
 
@@ -130,6 +128,8 @@ function parse(length) {
 
 // ---- running ----
 
+const knowsMain = 'main' in Module.prototype.require;
+
 // The module that node would make for `node filename`.
 function makeMain(filename) {
 	const main = new Module(filename, null);
@@ -140,7 +140,7 @@ function makeMain(filename) {
 	for (const symbol of Object.getOwnPropertySymbols(module))
 		main[symbol] = symbol.description === 'kIsMainSymbol';
 	process.mainModule = main;
-	if (Module.prototype.require.main)
+	if (knowsMain)
 		Module.prototype.require.main = main;
 	Module._cache[filename] = main;
 	Module._pathCache[`${filename}\0`] = filename;
@@ -185,12 +185,26 @@ function prepare(request) {
 
 // ---- the end ----
 
+const { writeSync } = fs; // a program may change that
 let isFailing = false;
-let answer; // one byte for the status, and the seed
+let answer; // one byte for the status, the seed, and a descriptor
 
-function tell(status) {
+// The first pipe is libuv's, and the first thing that it closes when node cleans up.
+function firstPipe() {
+	for (let fd = 3; fd < 64; fd++)
+		try {
+			if (fs.fstatSync(fd).isFIFO())
+				return fd;
+		} catch {
+			// not open
+		}
+	return 0;
+}
+
+// At once, or when node has said why a program failed, and begins to clean up.
+function tell(status, isLater) {
 	answer[0] = status;
-	fs.writeSync(REQUESTS, answer, 0, answer.length, null);
+	writeSync(REQUESTS, answer, 0, answer.length - (isLater ? 0 : 1), null);
 }
 
 // The program's own listeners come after this one, and are called by it.
@@ -211,34 +225,57 @@ function noteFailures() {
 
 	process._fatalException = function (...args) {
 		const before = isFailing;
+		let isHandled = true;
 
 		isFailing = true;
 		try {
-			return Reflect.apply(handle, this, args);
+			isHandled = handle.apply(this, args);
 		} finally {
 			isFailing = before;
 		}
+		if (!isHandled)
+			tell(Number(process.exitCode ?? 1) & 0xff, true);
+		return isHandled;
 	};
 }
 
 // ---- warming up ----
 
-const SAMPLE = `
-const { x, ...rest } = { x: 1, y: [2] };
+const LINES = `
 class C { constructor() { this.v = new Map([[1, 'a']]); } get() { return this.v.get(1); } }
 function f(n) { return n < 2 ? n : f(n - 1) + f(n - 2); }
-console.log(2 + 2, 'text', [1, 2, 3].map((n) => n * 2), { a: 1, b: rest }, new C().get(), f(3));
-console.log(JSON.stringify({ a: [1, 2] }), \`\${1 + 1}\`, 'a-b'.split('-'), Object.keys(rest));
+console.log(2 + 2, 'text', [1, 2, 3].map((n) => n * 2), { a: 1, b: [2] }, new C().get(), f(3));
+console.log(JSON.stringify({ a: [1, 2] }), \`\${1 + 1}\`, 'a-b'.split('-'), Object.keys({ c: 3 }));
 console.error('text');
 `;
+const FAILS = `
+process.once('uncaughtException', () => {});
+setTimeout(() => Promise.resolve().then(() => console.log(new Error('sample'))), 1);
+throw new Error('sample');
+`;
+const typed = process.execArgv.some((flag) => /-(strip|transform)-types$/.test(flag));
 
-const SAMPLE_REQUEST = ['a', '/sample/main.js', '1', 'a', '1', 'HOTCELL_SAMPLE=1', SAMPLE].join('\0');
+// Where most programs are like the last ones, those are what node is best prepared for. What has to be
+// read from a file is written there, and each time under another name, since node remembers files.
+const SAMPLES = [
+	...Array(12).fill({ ending: '.mjs', text: `import fs from 'node:fs';${LINES}await import('node:path');` }),
+	...Array(12).fill({ ending: '.cjs', text: FAILS }),
+	...(typed ? Array(24).fill({ ending: '.ts', text: `enum E { A }\nconst x: number = E.A;${LINES}` }) : []),
+	...Array(60).fill({ ending: '.js', text: LINES }),
+];
 
 let round = 0;
+let samplesDir;
 
 // A request as it would come.
-function sample() {
-	return requestBytes.write(SAMPLE_REQUEST + '0'.repeat(SEED_SIZE)) - SEED_SIZE;
+function sample({ ending, text }) {
+	const isFile = ending === '.mjs' || ending === '.ts';
+	const filename = isFile ? `${samplesDir}/${round}${ending}` : `/sample/main${ending}`;
+	const fields = ['a', filename, '1', 'a', '1', 'HOTCELL_SAMPLE=1', text + '0'.repeat(SEED_SIZE)];
+
+	if (isFile)
+		fs.writeFileSync(filename, text);
+	return requestBytes.write(fields.join('\0')) - SEED_SIZE;
 }
 
 // What comes at the end of a program.
@@ -248,16 +285,22 @@ function rehearseExit() {
 	} catch {
 		// nobody wants to know how a sample ended
 	}
-	delete Module._cache['/sample/main.js'];
+	forgetModules();
 	delete process.env.HOTCELL_SAMPLE;
 }
 
-function forgetSamples() {
-	process.off('beforeExit', onSampleEnd);
+function forgetModules() {
 	for (const filename in Module._cache)
 		delete Module._cache[filename];
 	for (const key in Module._pathCache)
 		delete Module._pathCache[key];
+	delete process.mainModule;
+	delete Module.prototype.require.main;
+}
+
+function forgetSamples() {
+	process.off('beforeExit', onSampleEnd);
+	fs.rmSync(samplesDir, { recursive: true });
 }
 
 // ---- all together ----
@@ -273,7 +316,7 @@ function goOn() {
 }
 
 function next(event) {
-	const isLast = round++ === ROUNDS;
+	const isLast = round === SAMPLES.length;
 
 	delete process.emit;
 	if (event !== 'beforeExit') // warming up has failed: node says how
@@ -283,7 +326,7 @@ function next(event) {
 	else
 		goOn();
 
-	const request = parse(isLast ? receive() : sample());
+	const request = parse(isLast ? receive() : sample(SAMPLES[round++]));
 
 	request.seed.copy(answer, 1);
 	freshRandomness(request.seed, isLast ? Math.random : () => {});
@@ -348,8 +391,9 @@ if (typeof process._fatalException === 'function') {
 }
 // By that setting all threads would have the same numbers; without it each has its own.
 process.once('worker', () => v8.setFlagsFromString('--random-seed=0'));
-process.execArgv.length = 0;
-answer = Buffer.alloc(1 + SEED_SIZE);
+process.execArgv = process.execArgv.filter((flag) => flag !== '--no-memory-reducer');
+samplesDir = fs.mkdtempSync('/tmp/sample-');
+answer = Buffer.alloc(1 + SEED_SIZE + 1, firstPipe());
 process.on('beforeExit', onSampleEnd);
 goOnIfNeeded();
 askForPid();

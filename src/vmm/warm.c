@@ -42,6 +42,8 @@ static uint8_t seed[WARM_SEED_SIZE];
 static size_t request_len; /* of what is left to be read */
 static size_t request_at;
 static size_t request_size; /* of all of it, without the seed */
+static int ends_at_close;   /* of this descriptor; 0 = not */
+static uint8_t foretold_status;
 static uint64_t cpu_before_us;
 
 void warm_open(struct guest *g, enum warm_mode wanted)
@@ -367,6 +369,7 @@ static void end_run(struct guest *g, uint8_t status)
 	if (!is_quiet)
 		reset_process(g);
 	request_len = request_at = 0;
+	ends_at_close = 0;
 	is_running = false;
 	if (snapshot_reset(g, &e) || (HOTCELL_VERIFY_RESETS && snapshot_verify(g, &e)))
 		give_up(g, &e);
@@ -396,11 +399,18 @@ static int64_t end_by_driver(struct guest *g, uint64_t address, uint64_t size)
 	struct {
 		uint8_t status;
 		uint8_t seed[WARM_SEED_SIZE];
-	} end;
+		uint8_t closes;
+	} end = { 0 };
+	bool is_later = size == sizeof(end);
 
-	if (!is_running || size != sizeof(end) || mem_read(&g->mem, &end, address, sizeof(end)) ||
-		memcmp(end.seed, seed, sizeof(seed)) != 0)
+	if (!is_running || (size != offsetof(typeof(end), closes) && !is_later) ||
+		mem_read(&g->mem, &end, address, size) || memcmp(end.seed, seed, sizeof(seed)) != 0)
 		return -EBADF;
+	if (is_later) {
+		ends_at_close = end.closes;
+		foretold_status = end.status;
+		return (int64_t)size;
+	}
 	guest_flush_output(g);
 	end_run(g, end.status);
 	return CALL_SET_REGISTERS;
@@ -408,13 +418,19 @@ static int64_t end_by_driver(struct guest *g, uint64_t address, uint64_t size)
 
 bool warm_takes(struct guest *g, const struct call *call)
 {
-	(void)g;
+	if (ends_at_close && call->number == SYS_close && call->a[0] == (uint64_t)ends_at_close)
+		return mode == WARM_SERVES && !g->in_vfork;
 	return mode != WARM_OFF && call->a[0] == WARM_DRIVER_FD &&
 	       (call->number == SYS_read || call->number == SYS_write);
 }
 
 int64_t warm_call(struct guest *g, const struct call *call)
 {
+	if (call->number == SYS_close) {
+		guest_flush_output(g);
+		end_run(g, foretold_status);
+		return CALL_SET_REGISTERS;
+	}
 	if (call->number == SYS_read)
 		return read_request(g, call->a[1], call->a[2]);
 	return mode == WARM_SERVES ? end_by_driver(g, call->a[1], call->a[2]) : -EBADF;

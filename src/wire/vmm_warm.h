@@ -17,7 +17,9 @@
  *
  * The driver, in the guest, reads its request from descriptor WARM_DRIVER_FD, with WARM_SEED_SIZE
  * random bytes behind it, and writes the run's exit status there: one byte, and the same random ones
- * behind it. To all others, and in between, that descriptor is not open. Only in a warm machine does that descriptor exist. */
+ * behind it. With a further byte the run ends later, when it closes the descriptor of that number:
+ * some interpreters first say why a program failed, and then begin to clean up. To all others, and in
+ * between, descriptor WARM_DRIVER_FD is not open. Only in a warm machine does it exist. */
 #ifndef HOTCELL_WIRE_VMM_WARM_H
 #define HOTCELL_WIRE_VMM_WARM_H
 
