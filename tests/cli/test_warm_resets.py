@@ -91,3 +91,34 @@ def test_a_machine_with_much_loaded_goes_back_too(programs):
            "np.random.rand(300, 300) @ np.random.rand(300, 300); pd.DataFrame({'a': range(9)}).groupby('a').sum()\n" \
            "plt.plot([1, 2]); plt.savefig('f.png'); print('done', end='')"
     assert in_one_cell(programs, "vm", *[line(data)] * 3) == ["exited 0 done|"] * 3
+
+
+# ---- JavaScript: threads, descriptors and compiled code in the snapshot ----
+
+LEAVES_IN_JAVASCRIPT = {
+    "nothing": "console.log(1)",
+    "objects": "globalThis.x = Array.from({ length: 200000 }, (_, i) => ({ i })); console.log(x.length)",
+    "a large buffer": "globalThis.x = Buffer.alloc(60 << 20, 7); console.log(x[5])",
+    "compiled code": "function f(n) { return n < 2 ? n : f(n - 1) + f(n - 2) } console.log(f(24))",
+    "changed built-ins": "Array.prototype.left = 1; Object.defineProperty(globalThis, 'left', { value: 1 }); console.log(1)",
+    "files": "const fs = require('fs'); for (let i = 0; i < 20; i++) fs.openSync('f' + i, 'w'); process.chdir('/tmp');"
+             " fs.writeFileSync('left', 'x'); console.log(1)",
+    "timers": "setInterval(() => {}, 1000).unref(); setTimeout(() => console.log(1), 5)",
+    "promises": "require('fs').promises.readFile('/etc/hostname').catch(() => 0).then(() => console.log(1))",
+    "work in other threads": "require('crypto').pbkdf2('a', 'b', 1000, 32, 'sha256', () => console.log(1))",
+    "pipes": "const { PassThrough } = require('stream'); const p = new PassThrough(); p.on('data', () => console.log(1)); p.write('x')",
+    "handlers": "process.on('SIGUSR2', () => 0); process.on('exit', () => console.log(1))",
+}
+
+FRESH_JAVASCRIPT = "console.log(typeof x, typeof left, [].left, require('fs').readdirSync('.').length, process.cwd(), " \
+                   "require('fs').readdirSync('/tmp').length, process.listenerCount('SIGUSR2'))"
+
+
+def test_nothing_is_left_of_javascript_that_leaves(programs):
+    for what, code in LEAVES_IN_JAVASCRIPT.items():
+        answers = in_one_cell(programs, "vm", line(FRESH_JAVASCRIPT), *[line(code), line(FRESH_JAVASCRIPT)] * 2,
+                              language="javascript")
+        ends = [answer for answer in answers if answer.startswith("exited ")]
+        assert ends[0] == "exited 0 undefined undefined undefined 1 /workspace 0 0", (what, answers)
+        assert ends[2::2] == [ends[0]] * 2, (what, answers)
+        assert all(end.startswith("exited 0 ") for end in ends), (what, answers)
