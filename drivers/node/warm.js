@@ -300,6 +300,7 @@ function forgetModules() {
 
 function forgetSamples() {
 	process.off('beforeExit', onSampleEnd);
+	goOnIfNeeded();
 	fs.rmSync(samplesDir, { recursive: true });
 }
 
@@ -395,5 +396,4 @@ process.execArgv = process.execArgv.filter((flag) => flag !== '--no-memory-reduc
 samplesDir = fs.mkdtempSync('/tmp/sample-');
 answer = Buffer.alloc(1 + SEED_SIZE + 1, firstPipe());
 process.on('beforeExit', onSampleEnd);
-goOnIfNeeded();
 askForPid();
