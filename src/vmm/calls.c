@@ -256,7 +256,7 @@ const struct call_row call_rows[] = {
 	{ SYS_pselect6, "pselect6", call_pselect6, "dppppp", "" },
 	{ SYS_ppoll, "ppoll", call_ppoll, "pdppd", "" },
 	{ SYS_unshare, "unshare", call_eperm, "x", "" },
-	{ SYS_set_robust_list, "set_robust_list", call_zero, "pd", "threads end with the VMM, or not at all" },
+	{ SYS_set_robust_list, "set_robust_list", call_zero, "pd", "stub: no lock outlives a machine" },
 	{ SYS_get_robust_list, "get_robust_list", NULL, "", done_without },
 	{ SYS_splice, "splice", call_splice, "fpfpdx", "" },
 	{ SYS_tee, "tee", NULL, "", a_container_has_it },
