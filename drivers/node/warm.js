@@ -118,7 +118,7 @@ function parse(length) {
 
 	return {
 		flags: take(),
-		filename: take(),
+		filename: path.resolve(take()),
 		args: takeList(),
 		env: takeList(),
 		text: requestBytes.utf8Slice(at, length),
@@ -147,13 +147,12 @@ function makeMain(filename) {
 	return main;
 }
 
-// Whether it is clear without a look at other files what kind of module it is. What has the syntax of
-// an ES module, node finds out itself.
+// Whether it is clear without a look at other files, like a package.json, what kind of module it is.
+// What has the syntax of an ES module, node finds out itself.
 function isPlain({ flags, filename, text }) {
 	const ending = path.extname(filename);
 
-	return text !== '' && (ending === '.cjs' || ((ending === '.js' || ending === '') &&
-		(flags.includes('a') || !fs.existsSync(`${path.dirname(filename)}/package.json`))));
+	return text !== '' && (ending === '.cjs' || ((ending === '.js' || ending === '') && flags.includes('a')));
 }
 
 // Math.random() takes its seed from this setting, if there is one, when it is first called: so nobody

@@ -208,3 +208,10 @@ def test_input_comes_alike(hotcell, code):
     results = [hotcell.run("-l", "javascript", "--isolation", isolation, "--stdin", "-", "-c", code, input=b"one\ntwo\n" * 10)
                for isolation in ("vm", "container")]
     assert [(r.code, r.out, r.err) for r in results] == [(results[1].code, results[1].out, results[1].err)] * 2
+
+
+def test_a_package_further_up_is_heeded(hotcell, tmp_path):
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    args = ("-f", tmp_path / "package.json", "--entry", "src/deep/x.js", "-c", "console.log(typeof require, import.meta.url)")
+    assert outcome(hotcell, "vm", *args) == outcome(hotcell, "container", *args)
+    assert outcome(hotcell, "vm", *args)[0] == "undefined file:///workspace/src/deep/x.js\n"
