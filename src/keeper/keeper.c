@@ -515,6 +515,14 @@ static size_t read_last(struct keeper *k, int which, uint8_t *ret)
 	return (size_t)n;
 }
 
+/* That less came than was asked for says nothing: a program may have made packets of its output. */
+static bool has_more(int fd)
+{
+	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
+
+	return poll(&poll_fd, 1, 0) > 0 && poll_fd.revents & POLLIN;
+}
+
 /* Every frame wakes the engine; a run that prints little and makes no file is told by one. */
 static void finish_warm(struct keeper *k, const struct warm_answer *answer)
 {
@@ -527,7 +535,7 @@ static void finish_warm(struct keeper *k, const struct warm_answer *answer)
 	for (int which = 0; which < 2; which++) {
 		k->last[which].data = data[which];
 		k->last[which].len = read_last(k, which, data[which]);
-		if (k->last[which].len == EXITED_OUTPUT_MAX)
+		if (k->last[which].len && has_more(k->program.out_fd[which]))
 			drain_warm(k, which);
 	}
 	if (k->state != RUNNING)
