@@ -543,7 +543,7 @@ static clockid_t host_clock(const struct guest *g, uint64_t clock)
 		return (clockid_t)clock;
 	if (!(clock & 4))
 		return id == 0 || id == g->pid ? CLOCK_PROCESS_CPUTIME_ID : -1;
-	for (int i = 0; i < THREADS_MAX; i++)
+	for (int i = 0; i < g->threads_top; i++)
 		if (g->threads[i].used && (id == 0 || g->threads[i].tid == id))
 			return CLOCK_THREAD_CPUTIME_ID;
 	return -1;

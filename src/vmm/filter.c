@@ -13,6 +13,7 @@
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -167,10 +168,14 @@ const struct filter_rule filter_rules[] = {
 
 const size_t filter_rules_count = COUNT(filter_rules);
 
+enum { RULES_MAX = 512 };
+
 struct program {
 	struct sock_filter *at;
 	size_t len;
 	size_t max;
+	const struct filter_rule *rules[RULES_MAX]; /* sorted by their calls */
+	size_t rules_count;
 };
 
 static void add(struct program *p, struct sock_filter instruction)
@@ -185,13 +190,11 @@ static void add(struct program *p, struct sock_filter instruction)
 
 static void add_rule(struct program *p, const struct filter_rule *r)
 {
-	/* Three instructions for a check, one to pass: all behind the jump are skipped together. */
+	/* Three instructions for a check, one to pass: all that are left are skipped together. */
 	uint8_t left = 1;
 
 	for (int i = 0; i < FILTER_CHECKS_MAX; i++)
 		left = (uint8_t)(left + (r->checks[i].mask ? 3 : 0));
-	add(p, STATEMENT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
-	add(p, JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)r->number, 0, left));
 	for (int i = 0; i < FILTER_CHECKS_MAX; i++) {
 		const struct filter_check *c = &r->checks[i];
 
@@ -206,32 +209,82 @@ static void add_rule(struct program *p, const struct filter_rule *r)
 	add(p, STATEMENT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
 }
 
-static void add_option(struct program *p, const struct socket_option *option, int number)
+/* All rules of one call. */
+static void add_call(struct program *p, size_t from, size_t to)
 {
-	const struct filter_rule rule = {
-		.number = number,
-		.checks = { { 1, ALL, (uint32_t)option->level },
-			{ 2, ALL, (uint32_t)option->name } },
-	};
+	add(p, JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)p->rules[from]->number, 1, 0));
+	add(p, STATEMENT(BPF_RET | BPF_K, OTHERWISE));
+	for (size_t i = from; i < to; i++)
+		add_rule(p, p->rules[i]);
+	add(p, STATEMENT(BPF_RET | BPF_K, OTHERWISE));
+}
 
-	add_rule(p, &rule);
+/* By halves: the kernel goes through it for every call that there is when it is installed, which for a
+ * plain list takes longer than making a machine. A conditional jump reaches 255 instructions: one that
+ * reaches anywhere follows it. */
+static void add_search(struct program *p, size_t from, size_t to)
+{
+	size_t middle = from + (to - from) / 2;
+	size_t jump;
+
+	while (middle > from && p->rules[middle - 1]->number == p->rules[middle]->number)
+		middle--;
+	if (middle == from)
+		while (middle < to && p->rules[middle]->number == p->rules[from]->number)
+			middle++;
+	if (middle == to) {
+		add_call(p, from, to);
+		return;
+	}
+	add(p, JUMP(BPF_JMP | BPF_JGE | BPF_K, (uint32_t)p->rules[middle]->number, 0, 1));
+	jump = p->len;
+	add(p, STATEMENT(BPF_JMP | BPF_JA, 0));
+	add_search(p, from, middle);
+	if (jump < p->max)
+		p->at[jump].k = (uint32_t)(p->len - jump - 1);
+	add_search(p, middle, to);
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct filter_rule *x = *(const struct filter_rule *const *)a;
+	const struct filter_rule *y = *(const struct filter_rule *const *)b;
+
+	return x->number - y->number;
+}
+
+static void gather(struct program *p)
+{
+	static struct filter_rule options[RULES_MAX];
+	size_t count = 0;
+
+	for (size_t i = 0; i < filter_rules_count; i++)
+		p->rules[p->rules_count++] = &filter_rules[i];
+	for (unsigned i = 0; i < socket_options_count; i++)
+		for (int k = 0; k < (socket_options[i].may_set ? 2 : 1); k++) {
+			options[count] = (struct filter_rule){
+				.number = k ? SYS_setsockopt : SYS_getsockopt,
+				.checks = { { 1, ALL, (uint32_t)socket_options[i].level },
+					{ 2, ALL, (uint32_t)socket_options[i].name } },
+			};
+			p->rules[p->rules_count++] = &options[count++];
+		}
+	qsort(p->rules, p->rules_count, sizeof(p->rules[0]), compare);
 }
 
 size_t filter_compile(struct sock_filter *ret, size_t max)
 {
-	struct program p = { .at = ret, .max = max };
+	static struct program p;
 
+	p = (struct program){ .at = ret, .max = max };
+	if (filter_rules_count + 2UL * socket_options_count > RULES_MAX)
+		return 0;
+	gather(&p);
 	add(&p, STATEMENT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)));
 	add(&p, JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0));
 	add(&p, STATEMENT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
-	for (size_t i = 0; i < filter_rules_count; i++)
-		add_rule(&p, &filter_rules[i]);
-	for (unsigned i = 0; i < socket_options_count; i++) {
-		add_option(&p, &socket_options[i], SYS_getsockopt);
-		if (socket_options[i].may_set)
-			add_option(&p, &socket_options[i], SYS_setsockopt);
-	}
-	add(&p, STATEMENT(BPF_RET | BPF_K, OTHERWISE));
+	add(&p, STATEMENT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
+	add_search(&p, 0, p.rules_count);
 	return p.len <= max ? p.len : 0;
 }
 

@@ -78,7 +78,8 @@ struct guest {
 	struct mem mem;
 	struct thread *threads;
 	int threads_used;
-	int current; /* index of the thread whose registers the processor has */
+	int threads_top; /* those from here on were never used: their memory is not touched */
+	int current;     /* index of the thread whose registers the processor has */
 	int pid;
 
 	struct signal_action actions[SIGNALS_MAX + 1];

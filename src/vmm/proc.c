@@ -153,7 +153,7 @@ static int component_number(const char *text, const char **ret_rest)
 
 static bool is_own_id(const struct guest *g, int id)
 {
-	for (int i = 0; i < THREADS_MAX; i++)
+	for (int i = 0; i < g->threads_top; i++)
 		if (g->threads[i].used && g->threads[i].tid == id)
 			return true;
 	return id == g->pid;
@@ -368,7 +368,7 @@ static void add_open_fds(struct buf *ret)
 
 static void add_threads(const struct guest *g, struct buf *ret)
 {
-	for (int i = 0; i < THREADS_MAX; i++)
+	for (int i = 0; i < g->threads_top; i++)
 		if (g->threads[i].used)
 			add_number(ret, DT_DIR, g->threads[i].tid);
 }

@@ -130,8 +130,8 @@ void signal_distribute(struct guest *g)
 	if (!g->pending)
 		return;
 	ignored = ignored_ones(g);
-	for (int i = 0; i < THREADS_MAX && g->pending; i++) {
-		struct thread *t = &g->threads[(g->current + i) % THREADS_MAX];
+	for (int i = 0; i < g->threads_top && g->pending; i++) {
+		struct thread *t = &g->threads[(g->current + i) % g->threads_top];
 		uint64_t taken = g->pending & ~t->blocked;
 
 		if (!t->used || (g->in_vfork && i))
@@ -454,7 +454,7 @@ int64_t call_rt_sigaction(struct guest *g, const uint64_t a[6])
 		signal_publish(g);
 		if (number == SIGCHLD)
 			signal_settle_children(g);
-		for (int i = 0; i < THREADS_MAX && is_ignored(g, (int)number); i++)
+		for (int i = 0; i < g->threads_top && is_ignored(g, (int)number); i++)
 			g->threads[i].pending &= ~BIT(number);
 	}
 	return 0;
@@ -584,7 +584,7 @@ static int64_t send_to_thread(struct guest *g, uint64_t tid, uint64_t number)
 {
 	if (number > SIGNALS_MAX)
 		return -EINVAL;
-	for (int i = 0; i < THREADS_MAX; i++) {
+	for (int i = 0; i < g->threads_top; i++) {
 		if (!g->threads[i].used || g->threads[i].tid != (int)tid)
 			continue;
 		if (number)

@@ -8,6 +8,7 @@
 #include "vmm/stub/layout.h"
 #include "vmm/tables.h"
 #include "vmm/thread.h"
+#include "vmm/tick.h"
 #include "wire/vmm_start.h"
 
 #include <errno.h>
@@ -106,7 +107,7 @@ static void add_threads(const struct guest *g, bool time_stands, struct buf *b)
 {
 	int64_t now = guest_now_ns();
 
-	for (int i = 0; i < THREADS_MAX; i++) {
+	for (int i = 0; i < g->threads_top; i++) {
 		struct saved_thread s;
 
 		if (!g->threads[i].used)
@@ -266,7 +267,7 @@ int snapshot_make_descriptors(struct err *e)
 
 static const uint8_t *read_threads(struct guest *g, const uint8_t *at)
 {
-	for (int i = 0; i < THREADS_MAX; i++) {
+	for (int i = 0; i < g->threads_top; i++) {
 		g->threads[i].used = false;
 		g->threads[i].polls_count = 0;
 	}
@@ -284,6 +285,8 @@ static const uint8_t *read_threads(struct guest *g, const uint8_t *at)
 		s.thread.polls_count = 0;
 		*t = s.thread;
 		t->used = true;
+		if (s.index >= g->threads_top)
+			g->threads_top = s.index + 1;
 		for (uint32_t k = 0; k < polls_count; k++) {
 			struct pollfd p;
 
@@ -411,6 +414,7 @@ int snapshot_load(struct guest *g, int fd, uint64_t memory_size, struct err *e)
 	if (snapshot_read_books(g, e))
 		return -1;
 	find_words();
+	tick_set_ns_per_tsc_32(header()->ns_per_tsc_32);
 	if (map_image(g, 0, image_size(), e) || new_machine(g, e) || snapshot_make_descriptors(e))
 		return -1;
 	return begin(g, e);

@@ -99,7 +99,7 @@ static bool may_run(const struct guest *g, int i)
 
 bool thread_others_run(const struct guest *g)
 {
-	for (int i = 0; i < THREADS_MAX; i++)
+	for (int i = 0; i < g->threads_top; i++)
 		if (i != g->current && may_run(g, i) && !g->threads[i].waits)
 			return true;
 	return false;
@@ -113,7 +113,7 @@ void thread_publish(struct guest *g)
 	s->pid = (unsigned long)g->pid;
 	s->tid = (unsigned long)guest_thread(g)->tid;
 	s->one_thread = g->threads_used == 1;
-	for (int i = 0; i < THREADS_MAX && g->threads_used > 1; i++) {
+	for (int i = 0; i < g->threads_top && g->threads_used > 1; i++) {
 		if (!g->threads[i].used || !g->threads[i].waits || !g->threads[i].futex)
 			continue;
 		if (count < SHARED_WAITERS_MAX)
@@ -141,7 +141,7 @@ static void wake_by_time_and_signals(struct guest *g)
 {
 	int64_t now = guest_now_ns();
 
-	for (int i = 0; i < THREADS_MAX; i++) {
+	for (int i = 0; i < g->threads_top; i++) {
 		struct thread *t = &g->threads[i];
 
 		if (may_run(g, i) && t->waits &&
@@ -152,7 +152,7 @@ static void wake_by_time_and_signals(struct guest *g)
 
 static void wake_by_children(struct guest *g)
 {
-	for (int i = 0; i < THREADS_MAX; i++)
+	for (int i = 0; i < g->threads_top; i++)
 		if (may_run(g, i) && g->threads[i].waits && g->threads[i].waits_for_child)
 			wake(&g->threads[i]);
 }
@@ -161,7 +161,7 @@ static int64_t nearest_deadline(const struct guest *g)
 {
 	int64_t nearest = 0;
 
-	for (int i = 0; i < THREADS_MAX; i++) {
+	for (int i = 0; i < g->threads_top; i++) {
 		const struct thread *t = &g->threads[i];
 
 		if (may_run(g, i) && t->waits && t->deadline_ns &&
@@ -183,7 +183,7 @@ static void wait_for_anything(struct guest *g, bool at_once)
 	struct timespec timeout = { 0 };
 	int ready;
 
-	for (int i = 0; i < THREADS_MAX; i++) {
+	for (int i = 0; i < g->threads_top; i++) {
 		const struct thread *t = &g->threads[i];
 
 		for (uint32_t k = 0; may_run(g, i) && t->waits && k < t->polls_count; k++) {
@@ -207,8 +207,8 @@ static void wait_for_anything(struct guest *g, bool at_once)
 
 static int next_runnable(const struct guest *g)
 {
-	for (int k = 1; k <= THREADS_MAX; k++) {
-		int i = (g->current + k) % THREADS_MAX;
+	for (int k = 1; k <= g->threads_top; k++) {
+		int i = (g->current + k) % g->threads_top;
 
 		if (may_run(g, i) && !g->threads[i].waits)
 			return i;
@@ -218,7 +218,7 @@ static int next_runnable(const struct guest *g)
 
 static void warm_idle_if_waiting(struct guest *g)
 {
-	for (int i = 0; i < THREADS_MAX; i++)
+	for (int i = 0; i < g->threads_top; i++)
 		if (g->threads[i].used && g->threads[i].waits_for_request) {
 			switch_to(g, i);
 			warm_idle(g);
@@ -229,7 +229,7 @@ void thread_go_on(struct guest *g)
 {
 	int64_t now = guest_now_ns();
 
-	for (int i = 0; i < THREADS_MAX; i++)
+	for (int i = 0; i < g->threads_top; i++)
 		if (g->threads[i].used && g->threads[i].waits && g->threads[i].deadline_ns)
 			g->threads[i].deadline_ns += now;
 }
@@ -270,6 +270,8 @@ int thread_new(struct guest *g)
 			continue;
 		g->threads[i] = (struct thread){ .used = true, .polls = polls, .polls_room = room };
 		g->threads_used++;
+		if (i >= g->threads_top)
+			g->threads_top = i + 1;
 		return i;
 	}
 	return -EAGAIN;
@@ -293,7 +295,7 @@ void thread_end(struct guest *g, int status)
 
 void thread_forget_others(struct guest *g)
 {
-	for (int i = 0; i < THREADS_MAX; i++)
+	for (int i = 0; i < g->threads_top; i++)
 		if (i != g->current) {
 			g->threads[i].used = false;
 			path_forget_opening(i);
@@ -305,7 +307,7 @@ void thread_forget_others(struct guest *g)
 
 static bool is_tid(const struct guest *g, int tid)
 {
-	for (int i = 0; i < THREADS_MAX; i++)
+	for (int i = 0; i < g->threads_top; i++)
 		if (g->threads[i].used && g->threads[i].tid == tid)
 			return true;
 	return false;
@@ -374,7 +376,7 @@ static unsigned wake_futex(struct guest *g, uint64_t address, unsigned count, ui
 {
 	unsigned woken = 0;
 
-	for (int i = 0; i < THREADS_MAX && woken < count; i++) {
+	for (int i = 0; i < g->threads_top && woken < count; i++) {
 		struct thread *t = &g->threads[i];
 
 		if (!t->used || !t->waits || t->futex != address || !(t->futex_bits & bits))
@@ -391,7 +393,7 @@ static unsigned requeue(struct guest *g, uint64_t from, uint64_t to, unsigned co
 {
 	unsigned moved = 0;
 
-	for (int i = 0; i < THREADS_MAX && moved < count; i++) {
+	for (int i = 0; i < g->threads_top && moved < count; i++) {
 		if (!g->threads[i].used || !g->threads[i].waits || g->threads[i].futex != from)
 			continue;
 		g->threads[i].futex = to;

@@ -50,6 +50,12 @@ static uint32_t run(const struct seccomp_data *data)
 		case BPF_JMP | BPF_JEQ | BPF_K:
 			at += a == f->k ? f->jt : f->jf;
 			break;
+		case BPF_JMP | BPF_JGE | BPF_K:
+			at += a >= f->k ? f->jt : f->jf;
+			break;
+		case BPF_JMP | BPF_JA:
+			at += f->k;
+			break;
 		case BPF_RET | BPF_K:
 			return f->k;
 		default:
