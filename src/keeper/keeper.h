@@ -6,6 +6,8 @@
 #ifndef HOTCELL_KEEPER_KEEPER_H
 #define HOTCELL_KEEPER_KEEPER_H
 
+#include "base/tsc.h"
+
 #include <stdbool.h>
 
 struct keeper_options {
@@ -21,6 +23,7 @@ struct keeper_options {
 	/* Programs are guests of hotcell-vmm, whose descriptors (wire/vmm_start.h) are open; there
 	 * is neither /dev nor /proc. */
 	bool runs_vmm;
+	const struct tsc_mark *started; /* some time ago; for guests' clocks. May be NULL */
 	unsigned tasks_each; /* what the kernel counts for one of its processes; 0 is 1 */
 };
 

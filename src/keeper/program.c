@@ -172,7 +172,7 @@ int program_start(struct program *p, const struct msg_exec *exec,
 	pid_t pid = -1;
 
 	if (options->runs_vmm)
-		vmm_write_command(exec);
+		vmm_write_command(exec, options);
 	if (pipes_open(&pipes, exec->stdin_kind == STDIN_STREAM, options->runs_vmm, e) == 0)
 		pid = start(&s, e);
 	if (pid > 0) {

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-enum { OWN_WORDS = 8 };
+enum { OWN_WORDS = 8, RATE_LEAST_NS = 1000000 };
 
 /* ---- what is counted ---- */
 
@@ -71,16 +71,23 @@ static size_t write_limits(const struct msg_exec *exec)
 	return at;
 }
 
-const char *const *vmm_write_command(const struct msg_exec *exec)
+const char *const *vmm_write_command(
+	const struct msg_exec *exec, const struct keeper_options *options)
 {
 	static char env_count[16];
+	static char rate_text[40];
+	uint64_t rate = options->started ? tsc_rate_32(options->started, RATE_LEAST_NS) : 0;
 	size_t at = write_limits(exec);
+
+	snprintf(rate_text, sizeof(rate_text), "--rate=%" PRIu64, rate);
 
 	snprintf(env_count, sizeof(env_count), "%" PRIu32, exec->env_count);
 	if (exec->trace)
 		words[at++] = "--trace";
 	if (exec->warm == EXEC_SNAPSHOT)
 		words[at++] = "--make-snapshot";
+	if (rate)
+		words[at++] = rate_text;
 	words[at++] = env_count;
 	for (uint32_t i = 0; i < exec->env_count; i++)
 		words[at++] = exec_env(exec)[i];

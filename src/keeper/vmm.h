@@ -3,6 +3,7 @@
 #ifndef HOTCELL_KEEPER_VMM_H
 #define HOTCELL_KEEPER_VMM_H
 
+#include "keeper/keeper.h"
 #include "wire/cell_wire.h"
 
 /* The page in which machines count, at VMM_STATS_FD. Without one nothing is counted. */
@@ -11,7 +12,8 @@ void vmm_clear_stats(void);
 void vmm_read_stats(struct vm_counts *ret);
 
 /* NULL-terminated; points into `exec`, and is valid until the next one is written. */
-const char *const *vmm_write_command(const struct msg_exec *exec);
+const char *const *vmm_write_command(
+	const struct msg_exec *exec, const struct keeper_options *options);
 /* For one that starts from a snapshot. */
 const char *const *vmm_write_warm_command(const struct msg_exec *exec);
 /* In a child: becomes the VMM with the command written last; -1 = no such descriptor. Returns an errno if it cannot. */

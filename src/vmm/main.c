@@ -77,7 +77,9 @@ static bool take_option(struct options *o, const char *word)
 		o->is_known_host = true;
 		o->is_pvm = strcmp(host, "pvm") == 0;
 		tick_set_ns_per_tsc_32(x);
-	} else if (sscanf(word, "--shown=%d,%d", &pid, &shown) == 2)
+	} else if (sscanf(word, "--rate=%llu", &x) == 1 && x)
+		tick_set_ns_per_tsc_32(x);
+	else if (sscanf(word, "--shown=%d,%d", &pid, &shown) == 2)
 		pids_set(pid, shown);
 	else if (sscanf(word, "--program-fd=%d", &pid) == 1)
 		o->program_fd = pid;

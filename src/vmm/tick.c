@@ -1,9 +1,9 @@
 #include "vmm/tick.h"
 
-#include <cpuid.h>
+#include "base/tsc.h"
+
 #include <signal.h>
 #include <time.h>
-#include <x86intrin.h>
 
 enum { TICK_NS = 10000000, MEASURE_NS = 2000000 };
 
@@ -52,25 +52,17 @@ bool tick_happened(void)
 	return did;
 }
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
-/* Some processors say it. The others are watched for a while. */
+/* Whoever has had the time for it tells us. Else it is watched for a while. */
 static uint64_t measure(void)
 {
-	uint64_t ns = now_ns();
-	uint64_t tsc = __rdtsc();
-	uint64_t end;
+	struct tsc_mark start;
+	uint64_t measured;
 
+	tsc_mark(&start);
 	do
-		end = now_ns();
-	while (end - ns < MEASURE_NS);
-	return (uint64_t)(((unsigned __int128)(end - ns) << 32) / (__rdtsc() - tsc));
+		measured = tsc_rate_32(&start, MEASURE_NS);
+	while (!measured);
+	return measured;
 }
 
 uint64_t tick_ns_per_tsc_32(void)

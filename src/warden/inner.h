@@ -2,6 +2,7 @@
 #ifndef HOTCELL_WARDEN_INNER_H
 #define HOTCELL_WARDEN_INNER_H
 
+#include "base/tsc.h"
 #include "cell/uids.h"
 #include "warden/cells.h"
 #include "warden/check.h"
@@ -23,6 +24,7 @@ struct warden {
 	const struct warden_options *options;
 	void *state;         /* of the isolation */
 	struct err unusable; /* preparing failed: why; every MAKE is answered with it */
+	struct tsc_mark started;
 	struct cgroup_tree tree;
 	struct uids uids;
 	struct checks checks;

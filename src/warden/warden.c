@@ -49,6 +49,7 @@ static void keeper_inside(const struct cell_inside *inside)
 		.kill_all_is_safe = inside->kill_all_is_safe,
 		.owns_disk = inside->owns_disk,
 		.runs_vmm = inside->runs_vmm,
+		.started = &the_warden.started,
 		.tasks_each = the_warden.tree.tasks_each,
 	};
 
@@ -326,6 +327,7 @@ static int prepare(struct warden *w)
 	struct isolation_options options;
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = NULL };
 
+	tsc_mark(&w->started);
 	signal(SIGPIPE, SIG_IGN);
 	umask(022); /* the caller's may be too strict for what cells must be able to enter */
 	/* Never in the way of whoever wakes us: clearing up after a cell can wait until the caller

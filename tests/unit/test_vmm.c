@@ -5,7 +5,7 @@
 
 static void expect_words(const struct msg_exec *exec, const char *const *wanted)
 {
-	const char *const *words = vmm_write_command(exec);
+	const char *const *words = vmm_write_command(exec, &(struct keeper_options){ 0 });
 	size_t i = 0;
 
 	for (; wanted[i]; i++)
