@@ -100,10 +100,11 @@ function receive() {
 }
 
 function parse(length) {
+	const all = requestBytes.utf8Slice(0, length);
 	let at = 0;
 	const take = () => {
-		const end = requestBytes.indexOf(0, at);
-		const field = requestBytes.utf8Slice(at, end);
+		const end = all.indexOf('\0', at);
+		const field = all.slice(at, end);
 
 		at = end + 1;
 		return field;
@@ -118,10 +119,10 @@ function parse(length) {
 
 	return {
 		flags: take(),
-		filename: path.resolve(take()),
+		filename: take(), // absolute
 		args: takeList(),
 		env: takeList(),
-		text: requestBytes.utf8Slice(at, length),
+		text: all.slice(at),
 		seed: requestBytes.subarray(length, length + SEED_SIZE),
 	};
 }
@@ -139,6 +140,14 @@ function makeMain(filename) {
 	main.paths = Module._nodeModulePaths(main.path);
 	for (const symbol of Object.getOwnPropertySymbols(module))
 		main[symbol] = symbol.description === 'kIsMainSymbol';
+	return main;
+}
+
+let usualMain; // most programs have the same name: their module is in the snapshot
+
+function becomeMain(filename) {
+	const main = filename === usualMain?.filename ? usualMain : makeMain(filename);
+
 	process.mainModule = main;
 	if (knowsMain)
 		Module.prototype.require.main = main;
@@ -179,7 +188,7 @@ function prepare(request) {
 	if (!isPlain(request))
 		return [Module, filename];
 	// Bound functions are not seen in a stack trace.
-	return [{ runMain: run.bind(undefined, makeMain(filename), text, filename) }];
+	return [{ runMain: run.bind(undefined, becomeMain(filename), text, filename) }];
 }
 
 // ---- the end ----
@@ -301,6 +310,7 @@ function forgetSamples() {
 	process.off('beforeExit', onSampleEnd);
 	goOnIfNeeded();
 	fs.rmSync(samplesDir, { recursive: true });
+	usualMain = makeMain('/workspace/main.js');
 }
 
 // ---- all together ----
