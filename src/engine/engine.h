@@ -147,13 +147,15 @@ bool tool_compiles(const struct tool *tool);
 const struct strings *tool_command(
 	const struct strings *of_candidate, const struct strings *of_language);
 
-/* ---- run.c ---- */
+/* ---- start.c ---- */
 /* A bare command in a fresh cell, for probing. Waits. */
 int run_command(struct hotcell *h, const struct tool *tool, enum isolation_kind kind, char **argv,
 	struct hotcell_result **ret, struct err *e);
 /* The driver of a language, up to where it waits: its state goes into `fd`. Waits. */
 int run_for_snapshot(struct hotcell *h, const struct tool *tool, const struct profile *profile,
 	int fd, struct hotcell_result **ret, struct err *e);
+
+/* ---- run.c ---- */
 void run_on_made(struct hotcell_work *work);
 void run_on_frame(struct hotcell_work *work, uint8_t type, struct frame_in *in);
 void run_on_room(struct hotcell_work *work);

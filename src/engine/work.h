@@ -105,6 +105,16 @@ void work_goto(struct hotcell_work *work, enum work_step step);
 void work_fail(struct hotcell_work *work, const struct err *e);
 void work_free(struct hotcell_work *work);
 
+/* A cell for it: its own, or the request's if that suits. */
+int work_take_cell(struct hotcell_work *work, const struct cell_wish *wish, struct err *e);
+void work_enter_cell(struct hotcell_work *work);
+void work_finish(struct hotcell_work *work);
+void work_on_time(struct timer *timer);
+
+/* ---- start.c ---- */
+/* From the request to a run in a cell of wish.kind. */
+int start_set_out(struct hotcell_work *work, struct err *e);
+
 /* ---- stage.c ---- */
 /* Sends files until all are sent (1), there is no room (0), or it failed (-1: work_fail called). */
 int stage_continue(struct hotcell_work *work);

@@ -1,0 +1,271 @@
+/* The beginning of a run, from a request to a cell; and what callers see of runs and cells. */
+#include "engine/request.h"
+#include "engine/snapshot.h"
+
+#include "base/own.h"
+
+enum { MAX_OUTPUT_DEFAULT = 1000000 };
+
+static struct hotcell_work *work_new(struct hotcell *h, const struct hotcell_request *request)
+{
+	struct hotcell_work *work = xalloc(sizeof(*work));
+
+	work->engine = h;
+	work->request = *request;
+	work->max_output = request->max_output ? request->max_output : MAX_OUTPUT_DEFAULT;
+	work->stage_fd = work->get_fd = work->out_dir_fd = work->snapshot_fd = -1;
+	work->timer.on_time = work_on_time;
+	return work;
+}
+
+static int take_compilers_cell(struct hotcell_work *work, struct err *e)
+{
+	struct link *link = &work->engine->links[work->wish.kind];
+	struct cell_wish wish = work->wish;
+
+	if (work->request.cell)
+		return err_set(e, ERR_UNAVAILABLE,
+			"a language that compiles cannot run in a vm cell that was made before");
+	if (staging_add_empty(&work->staging, STAGE_BUILD_DIR, FILE_DIRECTORY, 0755, e))
+		return -1;
+	wish.kind = ISOLATION_CONTAINER;
+	if (work_take_cell(work, &wish, e))
+		return -1;
+	/* Prepared while the compiler works. */
+	return link_start(work->engine, link, false, e) || link_seal(work->engine, link, e) ? -1 :
+											      0;
+}
+
+static int begin(struct hotcell_work *work, const struct cell_wish *wish, struct err *e)
+{
+	work->limits = wish->limits;
+	work->wish = *wish;
+	work->compiles_apart = wish->kind == ISOLATION_VM && request_compiles(work);
+	if (work->compiles_apart ? take_compilers_cell(work, e) : work_take_cell(work, wish, e))
+		return -1;
+	if (work->profile &&
+		(cell_warm(work->cell, work->profile, work->snapshot_fd, &(struct buf){ 0 }, e) ||
+			request_build_warm(work, e)))
+		return -1;
+	result_begin(work);
+	work_enter_cell(work);
+	return 0;
+}
+
+/* Whether runs like this one come out of a warm machine, and so find nothing of each other. */
+static bool may_be_warm(const struct hotcell *h, const struct hotcell_request *q,
+	const struct tool *tool, enum isolation_kind kind)
+{
+	return kind == ISOLATION_VM && !q->trace && !q->cold && snapshot_is_possible(h, tool);
+}
+
+/* Whether a warm machine is to serve it, and of which profile. One that cannot be made is no reason
+ * to fail: the program starts cold then. */
+static int choose_warmth(struct hotcell *h, const struct hotcell_request *q,
+	const struct tool *tool, enum isolation_kind kind, const struct profile **ret, int *ret_fd,
+	struct err *e)
+{
+	struct err ignored = { 0 };
+	auto_buf struct buf text = { 0 };
+
+	*ret = NULL;
+	*ret_fd = -1;
+	if (q->profile && kind != ISOLATION_VM)
+		return err_set(e, ERR_INPUT,
+			"profiles are for vm isolation, and this is %s isolation",
+			isolation_name(kind));
+	/* A name that is wrong is told, also where the program starts cold. */
+	if (q->profile && !snapshot_profile(tool->language, q->profile, NULL, 0, e))
+		return -1;
+	if (!may_be_warm(h, q, tool, kind) || !snapshot_suits_env(q->env))
+		return 0;
+	if (!q->code && !q->profile)
+		request_peek(q, &text);
+	*ret = snapshot_profile(tool->language, q->profile, q->code ? q->code : text.data,
+		q->code ? request_code_length(q) : text.len, e);
+	if (!*ret)
+		return -1;
+	*ret_fd = snapshot_get(h, tool, *ret, &ignored);
+	if (*ret_fd < 0)
+		*ret = NULL;
+	return 0;
+}
+
+/* From the request to a run in a cell of wish.kind. */
+int start_set_out(struct hotcell_work *work, struct err *e)
+{
+	const struct hotcell_request *q = &work->request;
+	struct cell_wish wish = { .kind = work->wish.kind };
+
+	if (request_wish(q, &work->tool, &wish, e) ||
+		request_stage(q, &work->tool, &work->staging, &work->entry, e) ||
+		choose_warmth(work->engine, q, &work->tool, wish.kind, &work->profile,
+			&work->snapshot_fd, e))
+		return -1;
+	work->clears = may_be_warm(work->engine, q, &work->tool, wish.kind);
+	return collect_prepare(work, e) || begin(work, &wish, e) ? -1 : 0;
+}
+
+int hotcell_start(struct hotcell *h, const struct hotcell_request *request,
+	struct hotcell_work **ret, struct hotcell_error *error)
+{
+	struct hotcell_work *work = work_new(h, request);
+	struct err e = { 0 };
+	const struct language *language = request_language(h, request, &e);
+
+	if (!language ||
+		request_isolation(
+			h, request, language, &work->wish.kind, work->why, sizeof(work->why), &e) ||
+		tool_find(h, language, false, work->wish.kind, &work->tool, &e))
+		goto failed;
+	if (request->last_line &&
+		!tool_command(&work->tool.candidate->last_line, &language->last_line)->count) {
+		err_set(&e, ERR_UNAVAILABLE, "%s cannot echo the value of a last line",
+			language->name);
+		goto failed;
+	}
+	if (start_set_out(work, &e))
+		goto failed;
+	*ret = work;
+	return 0;
+failed:
+	work_free(work);
+	error_out(error, &e);
+	return -1;
+}
+
+int hotcell_done(const struct hotcell_work *work)
+{
+	return work->step == WORK_DONE;
+}
+
+int hotcell_finish(
+	struct hotcell_work *work, struct hotcell_result **ret, struct hotcell_error *error)
+{
+	struct err e = work->failure;
+
+	if (e.kind == ERR_NONE)
+		*ret = take_ptr(&work->result);
+	else
+		error_out(error, &e);
+	work_free(work);
+	return e.kind == ERR_NONE ? 0 : -1;
+}
+
+static int wait_for(
+	struct hotcell_work *work, struct hotcell_result **ret, struct hotcell_error *error)
+{
+	while (!hotcell_done(work))
+		if (hotcell_dispatch(work->engine, -1, error)) {
+			work_free(work);
+			return -1;
+		}
+	return hotcell_finish(work, ret, error);
+}
+
+int hotcell_run(struct hotcell *h, const struct hotcell_request *request,
+	struct hotcell_result **ret, struct hotcell_error *error)
+{
+	struct hotcell_work *work;
+
+	if (hotcell_start(h, request, &work, error))
+		return -1;
+	return wait_for(work, ret, error);
+}
+
+int hotcell_cell_make(struct hotcell *h, const struct hotcell_request *request,
+	struct hotcell_cell **ret, struct hotcell_error *error)
+{
+	struct err e = { 0 };
+	const struct language *language = request_language(h, request, &e);
+	struct cell_wish wish;
+	struct tool tool = { 0 };
+	const struct profile *profile = NULL;
+	auto_buf struct buf rehearsal = { 0 };
+	char why[160];
+	int fd;
+	int failed = !language ||
+		     request_isolation(h, request, language, &wish.kind, why, sizeof(why), &e) ||
+		     tool_find(h, language, false, wish.kind, &tool, &e);
+
+	/* A compiler and its program would need two cells. */
+	if (!failed && request->isolation == HOTCELL_ISOLATION_AUTO && tool_compiles(&tool))
+		wish.kind = ISOLATION_CONTAINER;
+	failed = failed || request_wish(request, &tool, &wish, &e) ||
+		 choose_warmth(h, request, &tool, wish.kind, &profile, &fd, &e) ||
+		 cell_make(h, &wish, ret, &e);
+	if (!failed && profile) {
+		request_rehearsal(language, &rehearsal);
+		failed = cell_warm(*ret, profile, fd, &rehearsal, &e);
+	}
+
+	tool_free(&tool);
+	if (failed)
+		error_out(error, &e);
+	return failed ? -1 : 0;
+}
+
+void hotcell_cell_free(struct hotcell_cell *cell)
+{
+	if (!cell)
+		return;
+	if (cell->work) {
+		err_set(&cell->work->failure, ERR_GONE, "its cell was taken away");
+		work_finish(cell->work);
+	}
+	cell_drop(cell);
+}
+
+int run_command(struct hotcell *h, const struct tool *tool, enum isolation_kind kind, char **argv,
+	struct hotcell_result **ret, struct err *e)
+{
+	struct hotcell_request request = { .limits = { .wall_ms = 20000 } };
+	struct hotcell_work *work = work_new(h, &request);
+	struct hotcell_error error;
+	/* What is there, a container shows as well as a vm. */
+	struct cell_wish wish = { .kind = kind == ISOLATION_VM ? ISOLATION_CONTAINER : kind };
+
+	work->tool.language = tool->language;
+	work->tool.candidate = tool->candidate;
+	work->raw_argv = argv;
+	if (request_wish(&request, tool, &wish, e) || begin(work, &wish, e)) {
+		work_free(work);
+		return -1;
+	}
+	if (wait_for(work, ret, &error))
+		return err_set(e, (enum err_kind)error.kind, "%s", error.text);
+	return 0;
+}
+
+int run_for_snapshot(struct hotcell *h, const struct tool *tool, const struct profile *profile,
+	int fd, struct hotcell_result **ret, struct err *e)
+{
+	struct hotcell_request request = { .limits = { .wall_ms = 120000, .cpu_ms = 120000 } };
+	struct hotcell_work *work = work_new(h, &request);
+	struct hotcell_error error;
+	struct cell_wish wish = { .kind = ISOLATION_VM };
+	auto_free const char **modules = xalloc((profile->modules.count + 1) * sizeof(*modules));
+	struct expansion x = {
+		.program = tool->program,
+		.drivers = CELL_DRIVERS_DIR,
+		.args = modules,
+	};
+	char **argv;
+	int failed;
+
+	for (unsigned i = 0; i < profile->modules.count; i++)
+		modules[i] = profile->modules.at[i];
+	argv = command_expand(snapshot_command(tool), &x);
+	work->tool.language = tool->language;
+	work->tool.candidate = tool->candidate;
+	work->raw_argv = argv;
+	work->snapshot_fd = fd;
+	if (request_wish(&request, tool, &wish, e) || begin(work, &wish, e)) {
+		work_free(work);
+		strings_free(argv);
+		return -1;
+	}
+	failed = wait_for(work, ret, &error);
+	strings_free(argv);
+	return failed ? err_set(e, (enum err_kind)error.kind, "%s", error.text) : 0;
+}
