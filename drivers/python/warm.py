@@ -183,7 +183,7 @@ def run(namespace, preload):
 
     def finish(status):
         """What the interpreter does at its end, as far as a program can tell."""
-        if not is_alone():
+        if not is_warming and not is_alone():
             try:
                 threading._shutdown()
             except BaseException as error:
@@ -245,7 +245,9 @@ def run(namespace, preload):
     FUTURE_FLAGS = future_flags()
     NAMES_OF_MAIN = 9
     exit_hooks = len(threading._threading_atexits)
+    is_warming = True  # the modules' own exit hooks are the program's: they are for its end
     warm_up()
+    is_warming = False
     request = receive()
     status = serve(request)
     if status is INTERRUPTED:

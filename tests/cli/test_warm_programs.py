@@ -37,6 +37,10 @@ PROGRAMS = {
                                    "    print(open('/proc/self/cmdline').read().split('\\0'))\n"
                                    "    print(sorted(open('/proc/self/environ').read().split('\\0')), flush=True)\n"
                                    "    if _ == 0 and os.fork(): os._exit(os.wait()[1])",
+    "has workers": "import concurrent.futures as c\nwith c.ThreadPoolExecutor(2) as e: print(list(e.map(abs, [-1, -2])))\n"
+                   "e = c.ThreadPoolExecutor(1); e.submit(print, 'late')",
+    "looks at threads": "import threading as t; print(t._SHUTTING_DOWN, t.main_thread().is_alive(), t.active_count(),"
+                        " t.current_thread() is t.main_thread())",
     "looks at names": "import builtins; print(hasattr(builtins, '_'))",
     "has a pool": "import multiprocessing as m\ndef f(x): return x * x\n"
                   "if __name__ == '__main__': print(m.Pool(2).map(f, [1, 2]))",
@@ -57,7 +61,17 @@ def test_a_warm_program_does_as_a_cold_one(hotcell, tmp_path, name):
     code = PROGRAMS[name]
     path = tmp_path / "main.py"
     path.write_bytes(code if isinstance(code, bytes) else code.encode())
-    assert outcome(hotcell, "vm", path) == outcome(hotcell, "container", path)
+    cold = outcome(hotcell, "container", path)
+    assert outcome(hotcell, "vm", path, "--profile", "plain") == cold
+    assert outcome(hotcell, "vm", path, "--profile", "data") == cold
+
+
+def test_exit_hooks_of_warm_modules_are_the_programs(hotcell):
+    """They are run at its end, and not before."""
+    code = "import {0}atexit; print(atexit._ncallbacks())"
+    cold = hotcell.json("-l", "python", "--isolation", "container", "-c", code.format("matplotlib.pyplot, "))
+    warm = hotcell.json("-l", "python", "--isolation", "vm", "-c", code.format("matplotlib.pyplot, "))
+    assert int(warm["stdout"]) >= int(cold["stdout"]) > 0
 
 
 def test_how_it_was_started_is_told_with_words_and_settings(hotcell):
