@@ -34,10 +34,11 @@ static bool is_spoiled;
 static bool is_last;
 static bool is_rehearsal;
 static uint8_t request[1 + WARM_REQUEST_MAX + WARM_SEED_SIZE];
-static bool is_running;  /* between a request and its answer */
-static bool is_whole;    /* the driver has read all of it */
-static bool is_quiet;    /* the run has left no trace but in its memory (wire/vmm_warm.h) */
-static bool has_streams; /* descriptors 0 to 2 are there, and as a quiet run found them */
+static bool is_running;      /* between a request and its answer */
+static bool is_whole;        /* the driver has read all of it */
+static bool is_quiet;        /* the run has left no trace but in its memory (wire/vmm_warm.h) */
+static bool has_streams;     /* descriptors 0 to 2 are there, and as a quiet run found them */
+static bool has_new_streams; /* they came with this request */
 static uint8_t seed[WARM_SEED_SIZE];
 static size_t request_len; /* of what is left to be read */
 static size_t request_at;
@@ -86,25 +87,22 @@ static _Noreturn void give_up(struct guest *g, const struct err *e)
 	_exit(FAILED);
 }
 
-static uint64_t cpu_us(void)
+/* What this process has used so far. */
+static uint64_t look_at_usage(uint64_t *ret_max_rss_bytes)
 {
-	struct timespec now;
+	struct rusage usage = { 0 };
 
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+	getrusage(RUSAGE_SELF, &usage);
+	*ret_max_rss_bytes = (uint64_t)usage.ru_maxrss * 1024;
+	return (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 +
+	       (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
 static void answer(uint32_t kind, uint32_t status)
 {
-	struct rusage usage = { 0 };
-	struct warm_answer a = {
-		.kind = kind,
-		.status = status,
-		.cpu_us = cpu_us() - cpu_before_us,
-	};
+	struct warm_answer a = { .kind = kind, .status = status };
 
-	getrusage(RUSAGE_SELF, &usage);
-	a.max_rss_bytes = (uint64_t)usage.ru_maxrss * 1024;
+	a.cpu_us = look_at_usage(&a.max_rss_bytes) - cpu_before_us;
 	if (send(VMM_WARM_FD, &a, sizeof(a), MSG_NOSIGNAL) != sizeof(a))
 		_exit(0); /* nobody is interested any more */
 }
@@ -161,6 +159,7 @@ static int receive(void)
 		_exit(0); /* the keeper is gone */
 	is_rehearsal = request[0] & WARM_REHEARSAL;
 	is_last = request[0] & WARM_LAST;
+	has_new_streams = false;
 	if (is_rehearsal || (has_streams && message.msg_controllen == 0))
 		return add_seed(n);
 	if (message.msg_controllen < CMSG_LEN(sizeof(streams)))
@@ -180,7 +179,7 @@ static int receive(void)
 		dup2(streams[i], i);
 		close(streams[i]);
 	}
-	has_streams = true;
+	has_streams = has_new_streams = true;
 	return add_seed(n);
 }
 
@@ -204,19 +203,24 @@ static void wait_for_request(void)
 static void begin_run(struct guest *g)
 {
 	static unsigned runs;
+	static unsigned long out_fds; /* of the streams that are there */
+	pid_t own = getpid();
+	uint64_t ignored;
 
-	g->pid = PIDS_FROM + (int)(((unsigned)getpid() * 64 + runs++) % PIDS);
-	pids_set(getpid(), g->pid);
+	g->pid = PIDS_FROM + (int)(((unsigned)own * 64 + runs++) % PIDS);
+	pids_set(own, g->pid);
 	guest_thread(g)->tid = g->pid;
 	stats_clear();
-	cpu_before_us = cpu_us();
+	cpu_before_us = look_at_usage(&ignored);
 	tick_start();
 	thread_go_on(g);
 	guest_set_clock(g);
-	file_update_output(g);
+	if (has_new_streams) {
+		file_update_output(g);
+		out_fds = guest_shared(g)->out_fds;
+	}
 	g->discards_output = is_rehearsal;
-	if (is_rehearsal)
-		guest_shared(g)->out_fds = 1 << 1 | 1 << 2;
+	guest_shared(g)->out_fds = is_rehearsal ? 1 << 1 | 1 << 2 : out_fds;
 	thread_publish(g);
 }
 
