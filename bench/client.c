@@ -40,7 +40,7 @@ enum {
 	OUT_MAX = 4096,
 	PARALLEL_MAX = 2,
 	PAUSE_US = 2000,
-	TURN = 5, /* runs in a row, for those that take part in every round */
+	TURN = 5,         /* runs in a row, for those that take part in every round */
 	READY_US = 60000, /* a cell that is made ahead is there, and has rehearsed */
 };
 

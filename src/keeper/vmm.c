@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-enum { OWN_WORDS = 8, RATE_LEAST_NS = 1000000 };
+enum { OWN_WORDS = 10, RATE_LEAST_NS = 1000000 };
 
 /* ---- what is counted ---- */
 
@@ -58,16 +58,20 @@ static size_t write_limits(const struct msg_exec *exec)
 {
 	static char open_files[40];
 	static char memory[40];
+	static char processes[40];
 	uint64_t files = exec->open_files && exec->open_files < VMM_GUEST_FDS ? exec->open_files :
 										VMM_GUEST_FDS;
 	size_t at = 0;
 
 	snprintf(open_files, sizeof(open_files), "--open-files=%" PRIu64, files);
 	snprintf(memory, sizeof(memory), "--memory=%" PRIu64, exec->memory_bytes);
+	snprintf(processes, sizeof(processes), "--processes=%" PRIu64, exec->processes);
 	words[at++] = "hotcell-vmm";
 	words[at++] = open_files;
 	if (exec->memory_bytes)
 		words[at++] = memory;
+	if (exec->processes)
+		words[at++] = processes;
 	return at;
 }
 

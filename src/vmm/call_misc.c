@@ -326,6 +326,9 @@ static int64_t limit(struct guest *g, uint64_t which, const struct rlimit *new, 
 		return own_limit(&space, new, old);
 	if (getrlimit((__rlimit_resource_t)which, old))
 		return -errno;
+	/* The host may count more than one for a process. */
+	if (which == RLIMIT_NPROC && g->processes && old->rlim_cur > g->processes)
+		old->rlim_cur = old->rlim_max = g->processes;
 	if (!new || which == RLIMIT_DATA || which == RLIMIT_STACK)
 		return 0;
 	warm_spoil(g); /* it cannot be raised again */

@@ -269,7 +269,7 @@ static void gather(struct program *p)
 			};
 			p->rules[p->rules_count++] = &options[count++];
 		}
-	qsort(p->rules, p->rules_count, sizeof(p->rules[0]), compare);
+	qsort(p->rules, p->rules_count, sizeof(struct filter_rule *), compare);
 }
 
 size_t filter_compile(struct sock_filter *ret, size_t max)

@@ -36,6 +36,7 @@ struct options {
 	uint64_t open_files;
 	uint64_t memory_bytes;
 	uint64_t address_space;
+	uint64_t processes;
 	uint64_t ignored;
 	uint64_t blocked;
 	const char *specials;
@@ -68,6 +69,8 @@ static bool take_option(struct options *o, const char *word)
 		o->open_files = x < VMM_GUEST_FDS ? x : VMM_GUEST_FDS;
 	else if (sscanf(word, "--memory=%llu", &x) == 1)
 		o->memory_bytes = x;
+	else if (sscanf(word, "--processes=%llu", &x) == 1)
+		o->processes = x;
 	else if (sscanf(word, "--address-space=%llu", &x) == 1)
 		o->address_space = x;
 	else if (sscanf(word, "--signals=%llx,%llx", &x, &y) == 2) {
@@ -126,6 +129,7 @@ static void set_up(struct guest *g, const struct options *o)
 	make_threads(g);
 	g->pid = pids_shown(getpid());
 	g->open_files = g->open_files_max = o->open_files;
+	g->processes = o->processes;
 	g->memory_bytes = o->memory_bytes;
 	g->open_files_most = o->open_files;
 	g->address_space = g->address_space_most = o->address_space;
@@ -202,6 +206,7 @@ static _Noreturn void serve_from_snapshot(struct guest *g, const struct options 
 	make_threads(g);
 	warm_open(g, WARM_SERVES);
 	g->open_files = g->open_files_max = o->open_files;
+	g->processes = o->processes;
 	g->memory_bytes = o->memory_bytes;
 	if (snapshot_load(g, VMM_SNAPSHOT_FD, memory_size(o->memory_bytes), &e))
 		fail("%s", e.text);

@@ -234,6 +234,8 @@ void text_limits(struct guest *g, struct buf *ret)
 
 		if (limits[i].which == RLIMIT_NOFILE)
 			limit = (struct rlimit){ g->open_files, g->open_files };
+		else if (limits[i].which == RLIMIT_NPROC && g->processes)
+			limit = (struct rlimit){ g->processes, g->processes };
 		else
 			getrlimit(limits[i].which, &limit);
 		buf_addf(ret, "%-26s", limits[i].name);

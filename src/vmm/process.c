@@ -328,12 +328,13 @@ static int64_t exec_self(
 	snprintf(options[4], OPTION_SIZE, "--shown=%d,%d", host, shown);
 	snprintf(options[5], OPTION_SIZE, "--address-space=%llu",
 		(unsigned long long)g->address_space);
-	snprintf(options[6], OPTION_SIZE, "%u", env_count);
+	snprintf(options[6], OPTION_SIZE, "--processes=%llu", (unsigned long long)g->processes);
+	snprintf(options[8], OPTION_SIZE, "%u", env_count);
 	used = (size_t)snprintf(specials, sizeof(specials), "--special=");
 	special_save(specials + used, SPECIALS_SIZE);
 	used = 0;
 	argv[used++] = "hotcell-vmm";
-	for (int i = 0; i < 6; i++)
+	for (int i = 0; i < 7; i++)
 		argv[used++] = options[i];
 	argv[used++] = specials;
 	processor_save_features(features + strlen("--features="));
@@ -348,7 +349,7 @@ static int64_t exec_self(
 	}
 	if (g->traces)
 		argv[used++] = "--trace";
-	argv[used++] = options[6];
+	argv[used++] = options[8];
 	for (uint32_t i = 0; i < env_count; i++)
 		argv[used++] = env[i];
 	argv[used++] = p->fd >= 0 && *fds_name(p->fd) ? fds_name(p->fd) : p->path;

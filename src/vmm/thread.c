@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <sched.h>
-#include <sys/resource.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -338,13 +337,11 @@ int64_t call_clone(struct guest *g, const uint64_t a[6])
 	uint64_t flags = a[0];
 	struct thread *parent = guest_thread(g);
 	struct thread *child;
-	struct rlimit limit;
 	uint32_t tid;
 	int index = thread_new(g);
 
 	/* What the cell may have of processes, a program may have of threads. */
-	if (index < 0 || (getrlimit(RLIMIT_NPROC, &limit) == 0 &&
-				 (rlim_t)g->threads_used > limit.rlim_cur)) {
+	if (index < 0 || (g->processes && (uint64_t)g->threads_used > g->processes)) {
 		if (index >= 0)
 			forget(g, index);
 		return -EAGAIN;

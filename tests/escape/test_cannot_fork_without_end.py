@@ -38,8 +38,7 @@ while True:
 def test_cannot_make_more_processes_than_it_may(attack):
     result = attack(FORKS, pids=20)
     made, error = result.said
-    # In a vm every process is a machine, for which KVM may keep a thread that counts as well.
-    assert error == "EAGAIN" and (8 if attack.in_vm else 10) <= made <= 20
+    assert error == "EAGAIN" and 10 <= made <= 20
     assert result.usage["processes"] <= 20
 
 
