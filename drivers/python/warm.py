@@ -37,6 +37,8 @@ def run(namespace, preload):
     PORTION = 8192  # more would come from mmap, and be given back to it: two calls
     SEED_SIZE = 32
     WORKSPACE = "/workspace/"
+    USUAL_PATH = "/workspace/main.py"
+    USUAL = b"\0/workspace/main.py\0000\0000\000"  # what most requests begin with
     INTERRUPTED = object()  # an exit status: killed by SIGINT, as the interpreter does it to itself
     DECLARES_ENCODING = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*[-\w.]+").match
     own = namespace["__file__"]
@@ -62,12 +64,10 @@ def run(namespace, preload):
         environment, source = take_list(data)
         return flags, os.fsdecode(path), arguments, environment, source
 
-    def become_main(path):
-        kept = namespace["__builtins__"]
-        namespace.clear()
-        namespace.update(
+    def names_of_main(path):
+        return dict(
             __name__="__main__", __doc__=None, __package__=None, __loader__=SourceFileLoader("__main__", path),
-            __spec__=None, __annotations__={}, __builtins__=kept, __file__=path,
+            __spec__=None, __annotations__={}, __builtins__=namespace["__builtins__"], __file__=path,
             __cached__=None)
 
     def check_encoding(source, path):
@@ -209,27 +209,42 @@ def run(namespace, preload):
             parts.append(os.read(REQUESTS, PORTION))
         return b"".join(parts)
 
+    def put_on(path, arguments):
+        sys.argv[:] = [path.removeprefix(WORKSPACE), *arguments]
+        sys.orig_argv[1:] = sys.argv
+        sys.path[0] = path.rpartition("/")[0]
+
+    def serve_usual(data):
+        """What is already so in the snapshot is not done again."""
+        fresh_randomness(data[-SEED_SIZE:])
+        namespace.clear()
+        namespace.update(usual_names)
+        return finish(execute(data[len(USUAL):-SEED_SIZE], USUAL_PATH, False))
+
     def serve(data):
+        if data.startswith(USUAL):
+            return serve_usual(data)
         flags, path, arguments, environment, source = parse(data[:-SEED_SIZE])
         for variable in environment:
             name, _, value = variable.partition("=")
             os.environ[name] = value
-        sys.argv[:] = [path.removeprefix(WORKSPACE), *arguments]
-        sys.orig_argv[1:] = sys.argv
-        sys.path[0] = path.rpartition("/")[0]
+        put_on(path, arguments)
         fresh_randomness(data[-SEED_SIZE:])
-        become_main(path)
+        names = names_of_main(path)
+        namespace.clear()
+        namespace.update(names)
         return finish(execute(source, path, b"l" in flags))
 
     def warm_up():
         """The first use of many things is slow; here nobody waits for it."""
         program = (b"l\0/workspace/main.py\0001\0a\0001\0A=1\0def f(x):\n    return [i * 2 for i in range(x)]\n"
                    b"class C:\n    pass\nprint(sum(range(101)), f(3), f'{1 + 1:>5}')\nC()\n")
-        failure = b"\0/workspace/main.py\0000\0000\0001/0"
+        failure = USUAL + b"1/0"
         kept = dict(namespace), sys.stdout, sys.stderr, sys.argv[:], sys.orig_argv[:], sys.path[0], dict(os.environ)
         for _ in range(20):
             sys.stdout = sys.stderr = io.TextIOWrapper(io.BytesIO(), write_through=True)
             serve(program + bytes(SEED_SIZE))
+            serve(USUAL + b"print(sum(range(101)))" + bytes(SEED_SIZE))
             serve(failure + bytes(SEED_SIZE))
         namespace.clear()
         namespace.update(kept[0])
@@ -246,8 +261,10 @@ def run(namespace, preload):
     NAMES_OF_MAIN = 9
     exit_hooks = len(threading._threading_atexits)
     is_warming = True  # the modules' own exit hooks are the program's: they are for its end
+    usual_names = names_of_main(USUAL_PATH)
     warm_up()
     is_warming = False
+    put_on(USUAL_PATH, [])
     request = receive()
     status = serve(request)
     if status is INTERRUPTED:
