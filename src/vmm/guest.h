@@ -90,8 +90,8 @@ struct guest {
 	char comm[16];
 	const char *const *argv; /* what was started, for /proc/self/cmdline */
 	const char *const *environment;
-	uint64_t open_files;     /* the program's limit of descriptors */
-	uint64_t processes; /* that the cell may have, whatever the host counts as one; 0: any */
+	uint64_t open_files; /* the program's limit of descriptors */
+	uint64_t processes;  /* that the cell may have, whatever the host counts as one; 0: any */
 	uint64_t open_files_max; /* what it was at the start of every run */
 	uint64_t memory_bytes;
 	uint64_t open_files_most;
