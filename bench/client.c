@@ -222,23 +222,6 @@ static struct hotcell_cell *make_cell(const struct line *line)
 	return NULL;
 }
 
-/* Its cell was made when the run before it was over: a whole round ago. */
-static long long run_ahead(struct line *line)
-{
-	long long took;
-
-	if (!line->cell)
-		line->cell = make_cell(line);
-	if (!line->cell)
-		return -1;
-	line->request.cell = line->cell;
-	took = run_library(line);
-	line->request.cell = NULL;
-	hotcell_cell_free(line->cell);
-	line->cell = make_cell(line);
-	return took;
-}
-
 /* One cell for all runs: it is put back to what it was after each. */
 static long long run_warm(struct line *line)
 {
@@ -251,6 +234,17 @@ static long long run_warm(struct line *line)
 	line->request.cell = line->cell;
 	took = run_library(line);
 	line->request.cell = NULL;
+	return took;
+}
+
+/* Its cell was made when the run before it was over, and is used once. */
+static long long run_ahead(struct line *line)
+{
+	long long took = run_warm(line);
+
+	if (line->cell)
+		hotcell_cell_free(line->cell);
+	line->cell = make_cell(line);
 	return took;
 }
 

@@ -2,11 +2,13 @@
 
 #include "vmm/call_fd.h"
 #include "vmm/call_file.h"
+#include "vmm/call_limit.h"
 #include "vmm/call_mem.h"
 #include "vmm/call_misc.h"
 #include "vmm/call_path.h"
 #include "vmm/call_poll.h"
 #include "vmm/call_socket.h"
+#include "vmm/call_time.h"
 #include "vmm/call_xattr.h"
 #include "vmm/process.h"
 #include "vmm/signal.h"

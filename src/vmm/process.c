@@ -3,8 +3,8 @@
 #include "base/buf.h"
 #include "base/own.h"
 #include "vmm/call_file.h"
-#include "vmm/call_misc.h"
 #include "vmm/call_path.h"
+#include "vmm/call_time.h"
 #include "vmm/elf.h"
 #include "vmm/fds.h"
 #include "vmm/pids.h"
@@ -53,7 +53,7 @@ static void begin_child(struct guest *g, const struct kvm_xsave *xsave, int news
 	warm_leave(g);
 	g->keeps_output = false;
 	file_update_output(g);
-	misc_forget_timers();
+	time_forget_timers();
 	g->in_vfork = false; /* its parent may be, but this memory is its own */
 	g->pid = getpid();
 	g->pending = 0;
