@@ -75,7 +75,9 @@ void again_forget(struct hotcell_work *work)
 	own_close(&work->stage_fd);
 	work->warm_request = work->carried = (struct buf){ 0 };
 	work->out_dir_fd = work->stage_fd = -1;
-	work->entry_goes_along = work->compiled = work->compiles_apart = false;
+	work->may_be_quiet = work->is_quiet = work->has_gone_out = false;
+	work->quiet_us = 0;
+	work->compiled = work->compiles_apart = false;
 	work->stage_at = work->stage_offset = work->stdin_at = work->carry_at = 0;
 	work->carried_bytes = work->cpu_before_us = 0;
 	work->have_usage = work->have_list = false;

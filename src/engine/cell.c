@@ -81,6 +81,7 @@ static void forget(struct hotcell_cell *cell)
 		at = &(*at)->next;
 	if (*at)
 		*at = cell->next;
+	line_close(cell);
 	epoll_ctl(cell->engine->epoll_fd, EPOLL_CTL_DEL, cell->control_fd, NULL);
 	own_close(&cell->control_fd);
 	free(cell->workspace);
@@ -124,6 +125,7 @@ int cell_make(
 	cell->link = link;
 	cell->id = m.cell;
 	cell->control_fd = ends[0];
+	cell->line_fd = -1;
 	if (link->kind != ISOLATION_PROCESS)
 		cell->workspace = xstrdup(CELL_WORKSPACE);
 	cell->limits = wish->limits;
@@ -196,31 +198,6 @@ int cell_kill(struct hotcell_cell *cell)
 {
 	put_cell(&cell->engine->out, WARDEN_KILL, &(struct msg_cell){ .cell = cell->id });
 	return tell_warden(cell);
-}
-
-int cell_warm(struct hotcell_cell *cell, const struct profile *profile, int fd,
-	const struct buf *rehearsal, struct err *e)
-{
-	struct msg_exec m = {
-		.open_files = cell->limits.at[LIMIT_OPEN_FILES],
-		.processes = cell->limits.at[LIMIT_PROCESSES],
-		.file_bytes = cell->limits.at[LIMIT_FILE_BYTES],
-		.memory_bytes = cell->limits.at[LIMIT_MEMORY_BYTES],
-		.stdin_kind = STDIN_NULL,
-		.warm = EXEC_WARM_START,
-		.request = (const uint8_t *)rehearsal->data,
-		.request_len = rehearsal->len,
-		.argv_count = 1,
-		.words = { "hotcell-vmm", NULL, NULL },
-	};
-
-	if (cell->warm == profile)
-		return 0;
-	put_exec(&cell->engine->out, &m);
-	if (frame_send(cell->control_fd, &cell->engine->out, fd))
-		return err_sys(e, "start a warm machine");
-	cell->warm = profile;
-	return 0;
 }
 
 int cell_order(struct hotcell_cell *cell, enum order order)

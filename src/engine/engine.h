@@ -41,6 +41,8 @@ struct hotcell_cell {
 	struct link *link;
 	uint32_t id;
 	int control_fd;
+	struct source line_source;
+	int line_fd; /* to the machine that waits in it; -1: none does, or it is gone */
 	bool made;
 	bool gone;
 	bool never_up;         /* it could not be built */
@@ -120,14 +122,21 @@ struct hotcell_cell *cell_find(struct hotcell *h, const struct link *link, uint3
 /* Sends h->out on the control socket: 0 sent, 1 no room now (on_room will be called), -1 gone. */
 int cell_send(struct hotcell_cell *cell);
 int cell_send_with(struct hotcell_cell *cell, int fd);
-/* Starts a warm machine in it, from the snapshot in `fd`, unless there is one already. With time to
- * spare it rehearses: `rehearsal` is a request for its driver, or empty. */
-int cell_warm(struct hotcell_cell *cell, const struct profile *profile, int fd,
-	const struct buf *rehearsal, struct err *e);
 int cell_order(struct hotcell_cell *cell, enum order order);
 int cell_limit(struct hotcell_cell *cell, const struct limits *limits);
 int cell_account(struct hotcell_cell *cell);
 int cell_kill(struct hotcell_cell *cell);
+
+/* ---- line.c: a warm machine in a cell (wire/vmm_warm.h) ---- */
+/* Starts one from the snapshot in `fd`, unless there is one already. With time to spare it rehearses:
+ * `rehearsal` is a request for its driver, or empty. */
+int line_open(struct hotcell_cell *cell, const struct profile *profile, int fd,
+	const struct buf *rehearsal, struct err *e);
+void line_close(struct hotcell_cell *cell);
+/* Gives it a request with `flags`. If it is gone already, that is told by an event. */
+void line_ask(struct hotcell_cell *cell, uint8_t flags, const struct buf *request);
+/* Its run is over, and it is to serve another one. */
+void line_reset(struct hotcell_cell *cell);
 
 /* ---- tool.c: a language as it is installed here ---- */
 struct tool {
@@ -159,6 +168,8 @@ int run_for_snapshot(struct hotcell *h, const struct tool *tool, const struct pr
 void run_on_made(struct hotcell_work *work);
 void run_on_frame(struct hotcell_work *work, uint8_t type, struct frame_in *in);
 void run_on_room(struct hotcell_work *work);
+/* What a warm machine says; `type` 0: it is gone. */
+void run_on_line(struct hotcell_work *work, uint8_t type, struct frame_in *in);
 void run_on_usage(struct hotcell_work *work, const struct usage *usage);
 /* The cell is no more. */
 void run_on_gone(struct hotcell_work *work);

@@ -3,6 +3,7 @@
 #include "base/own.h"
 #include "base/path.h"
 #include "wire/vmm_start.h"
+#include "wire/vmm_warm.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -412,6 +413,14 @@ static bool is_alone(const struct hotcell_work *work)
 	return work->staging.count == 1 && !work->cell->has_leftovers;
 }
 
+/* Whether so little may be printed that it takes somebody who counts along. */
+static bool is_told_early(const struct limits *limits)
+{
+	uint64_t most = limits->at[LIMIT_OUTPUT_BYTES];
+
+	return most && most <= EXITED_OUTPUT_MAX;
+}
+
 int request_build_warm(struct hotcell_work *work, struct err *e)
 {
 	const struct hotcell_request *q = &work->request;
@@ -428,20 +437,21 @@ int request_build_warm(struct hotcell_work *work, struct err *e)
 	/* The text itself, where it fits: the driver need not read the file then. */
 	if (q->code && b->len + request_code_length(q) <= FRAME_DATA_MAX) {
 		buf_add(b, q->code, request_code_length(q));
-		work->entry_goes_along = work->staging.count == 1;
+		work->may_be_quiet = work->staging.count == 1 && !q->have_stdin_fd && !q->stdin_data &&
+				     !is_told_early(&work->limits);
 	}
+	if (b->len > WARM_REQUEST_MAX)
+		return err_set(e, ERR_LIMIT, "arguments and environment together are over %d bytes",
+			WARM_REQUEST_MAX);
 	return 0;
 }
 
 static void fill_warm(const struct hotcell_work *work, struct msg_exec *m)
 {
-	m->request = (const uint8_t *)work->warm_request.data;
-	m->request_len = work->warm_request.len;
-	if (work->entry_goes_along) {
-		m->entry = work->staging.items[0].path;
-		m->text_len = (uint32_t)work->staging.items[0].data_len;
-	}
-	m->warm = work->owns_cell || work->request.cell_ends ? EXEC_WARM_RUN_LAST : EXEC_WARM_RUN;
+	uint64_t gone_ms = work->quiet_us / 1000;
+
+	m->wall_ms = m->wall_ms > gone_ms ? m->wall_ms - gone_ms : 1;
+	m->warm = EXEC_WARM_RUN;
 	m->argv_count = 1;
 	m->words[0] = work->tool.program;
 	m->words[1] = m->words[2] = NULL;

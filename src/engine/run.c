@@ -1,6 +1,8 @@
 #include "engine/request.h"
 
+#include "base/clock.h"
 #include "base/own.h"
+#include "wire/vmm_warm.h"
 
 enum { BACKSTOP_MS = 5000, CANCEL_REPEAT_MS = 50, CANCEL_TRIES = 60 };
 
@@ -11,7 +13,7 @@ static const unsigned may_go[] = {
 	[WORK_STAGING] = TO(COMPILING) | TO(RUNNING) | TO(DONE),
 	[WORK_COMPILING] = TO(RUNNING) | TO(CARRYING) | TO(SETTLING) | TO(DONE),
 	[WORK_CARRYING] = TO(MAKING) | TO(DONE),
-	[WORK_RUNNING] = TO(MAKING) | TO(SETTLING) | TO(DONE),
+	[WORK_RUNNING] = TO(MAKING) | TO(STAGING) | TO(SETTLING) | TO(DONE),
 	[WORK_SETTLING] = TO(GETTING) | TO(DONE),
 	[WORK_GETTING] = TO(DONE),
 	[WORK_DONE] = 0,
@@ -48,7 +50,7 @@ static void warm_again(const struct hotcell_work *work)
 	if (!work->profile || work->request.cell_ends || work->cell->warm)
 		return;
 	request_rehearsal(work->tool.language, &rehearsal);
-	cell_warm(work->cell, work->profile, work->snapshot_fd, &rehearsal, &ignored);
+	line_open(work->cell, work->profile, work->snapshot_fd, &rehearsal, &ignored);
 }
 
 static void leave_cell(struct hotcell_work *work)
@@ -59,10 +61,13 @@ static void leave_cell(struct hotcell_work *work)
 	if (work->owns_cell) {
 		cell_drop(work->cell);
 	} else if (work->clears && !work->cell->gone) {
+		line_reset(work->cell);
 		/* What one run left, another one's must not find. */
-		put_bare(&work->engine->out, CELL_CLEAR);
-		cell_send(work->cell);
-		warm_again(work);
+		if (!work->is_quiet) {
+			put_bare(&work->engine->out, CELL_CLEAR);
+			cell_send(work->cell);
+			warm_again(work);
+		}
 	} else {
 		work->cell->has_leftovers = true;
 	}
@@ -126,6 +131,26 @@ int work_take_cell(struct hotcell_work *work, const struct cell_wish *wish, stru
 	return 0;
 }
 
+static void set_wall_timer(struct hotcell_work *work)
+{
+	set_timer(work, work->step_limits.at[LIMIT_WALL_MS] + BACKSTOP_MS);
+}
+
+static uint8_t warm_flags(const struct hotcell_work *work)
+{
+	return work->owns_cell || work->request.cell_ends ? WARM_LAST : 0;
+}
+
+static void begin_quietly(struct hotcell_work *work)
+{
+	work->is_quiet = true;
+	work->asked_us = clock_now_us();
+	work->step_limits = work->limits;
+	work_goto(work, WORK_RUNNING);
+	set_wall_timer(work);
+	line_ask(work->cell, warm_flags(work), &work->warm_request);
+}
+
 static void begin_exec(struct hotcell_work *work, bool compile)
 {
 	struct err e = { 0 };
@@ -145,14 +170,18 @@ static void begin_exec(struct hotcell_work *work, bool compile)
 	if (cell_send_with(work->cell, work->raw_argv ? work->snapshot_fd : -1) != 0)
 		return;
 	work_goto(work, compile ? WORK_COMPILING : WORK_RUNNING);
-	set_timer(work, work->step_limits.at[LIMIT_WALL_MS] + BACKSTOP_MS);
+	set_wall_timer(work);
+	if (work->profile && !work->raw_argv && !work->has_gone_out)
+		line_ask(work->cell, warm_flags(work) | WARM_OUT, &work->warm_request);
 	if (!compile && (work->request.have_stdin_fd || work->request.stdin_data))
 		stage_stdin_begin(work);
 }
 
 static void continue_staging(struct hotcell_work *work)
 {
-	if (work->entry_goes_along || stage_continue(work) == 1)
+	if (work->may_be_quiet && !work->has_gone_out)
+		begin_quietly(work);
+	else if (stage_continue(work) == 1)
 		begin_exec(work, request_compiles(work));
 }
 
@@ -319,6 +348,7 @@ static void on_exited(struct hotcell_work *work, const struct msg_exited *m)
 	}
 	take_last_output(work, m);
 	work->exited = *m;
+	work->exited.wall_us += work->quiet_us;
 	work->exited.text = NULL;
 	work->exited.out[0] = work->exited.out[1] = NULL;
 	/* A probe of what cannot be started has its answer: as a shell would say it. */
@@ -450,6 +480,31 @@ void run_on_frame(struct hotcell_work *work, uint8_t type, struct frame_in *in)
 		on_garbage(work);
 }
 
+/* A machine that is gone is one for the keeper, too: it tells how that ended. */
+static void go_out(struct hotcell_work *work)
+{
+	work->is_quiet = false;
+	work->has_gone_out = true;
+	work->quiet_us = (uint64_t)(clock_now_us() - work->asked_us);
+	begin_staging(work);
+}
+
+void run_on_line(struct hotcell_work *work, uint8_t type, struct frame_in *in)
+{
+	struct msg_exited exited;
+
+	if (!work->is_quiet || work->step != WORK_RUNNING) {
+		if (type)
+			on_garbage(work);
+	} else if (type == 0 || (type == CELL_GOES_OUT && get_bare(in))) {
+		go_out(work);
+	} else if (type == CELL_EXITED && get_exited(in, &exited)) {
+		on_exited(work, &exited);
+	} else {
+		on_garbage(work);
+	}
+}
+
 void run_on_usage(struct hotcell_work *work, const struct usage *usage)
 {
 	work->usage = *usage;
@@ -518,6 +573,8 @@ void hotcell_cancel(struct hotcell_work *work)
 	if (work->step == WORK_MAKING || work->step == WORK_STAGING ||
 		work->step == WORK_CARRYING) {
 		work->ended_without_exit = true;
+		if (work->has_gone_out)
+			cell_kill(work->cell); /* its machine is in the middle of it */
 		work_finish(work);
 		return;
 	}

@@ -24,21 +24,11 @@ int files_open(struct files *f, const char *workspace, struct err *e)
 	return f->workspace_fd < 0 ? err_sys(e, "open '%s'", workspace) : 0;
 }
 
-static void drop_held(struct files *f)
-{
-	free(f->held_path);
-	free(f->held_data);
-	f->held_path = NULL;
-	f->held_data = NULL;
-	f->held_len = 0;
-}
-
 void files_close(struct files *f)
 {
 	own_close(&f->put_fd);
 	own_close(&f->workspace_fd);
 	free(f->put_path);
-	drop_held(f);
 	baseline_clear(&f->baseline);
 	*f = (struct files){ .put_fd = -1, .workspace_fd = -1 };
 }
@@ -81,7 +71,6 @@ int files_clear(struct files *f, const char *tmp, struct err *e)
 	auto_close int tmp_fd = -1;
 	unsigned left = CLEAR_ENTRIES_MAX;
 
-	drop_held(f);
 	if (!f->touched)
 		return 0;
 	tmp_fd = open(tmp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -206,8 +195,6 @@ static int put_new(struct files *f, const struct msg_put *m, struct err *e)
 int files_put(struct files *f, const struct msg_put *m, struct err *e)
 {
 	f->touched = true;
-	if (files_put_held(f, e))
-		return -1;
 	if (m->append) {
 		if (f->put_fd < 0 || strcmp(f->put_path, m->path) != 0)
 			return err_set(e, ERR_PROTOCOL, "'%s' was not begun", m->path);
@@ -220,28 +207,6 @@ int files_put(struct files *f, const struct msg_put *m, struct err *e)
 		return err_sys(e, "write '%s'", m->path);
 	f->put_hash = baseline_hash(f->put_hash, m->data, m->data_len);
 	return 0;
-}
-
-void files_hold(struct files *f, const char *path, const uint8_t *data, size_t len)
-{
-	drop_held(f);
-	f->held_path = xstrdup(path);
-	f->held_data = xalloc(len + 1);
-	memcpy(f->held_data, data, len);
-	f->held_len = len;
-}
-
-int files_put_held(struct files *f, struct err *e)
-{
-	auto_free char *path = take_ptr(&f->held_path);
-	auto_free uint8_t *data = take_ptr(&f->held_data);
-	struct msg_put m = { .path = path,
-		.kind = FILE_REGULAR,
-		.mode = 0644,
-		.data = data,
-		.data_len = f->held_len };
-
-	return path && (files_put(f, &m, e) || files_put_end(f, e)) ? -1 : 0;
 }
 
 static uint8_t kind_of(mode_t mode)
@@ -309,11 +274,9 @@ int files_list(struct files *f, files_send send, void *context)
 		.on_entry = list_one,
 		.context = &l,
 	};
-	struct err ignored = { 0 };
 	bool complete = false;
 	int stop;
 
-	files_put_held(f, &ignored);
 	/* It is the program's, who may have locked itself and us out. */
 	if (fchmod(f->workspace_fd, 0755))
 		complete = false;
@@ -373,13 +336,11 @@ static int open_for_reading(struct files *f, const char *path)
 
 int files_get(struct files *f, const char *path, files_send send, void *context)
 {
-	struct err ignored = { 0 };
 	auto_close int fd = -1;
 	struct stat status;
 	int failed;
 	int stop;
 
-	files_put_held(f, &ignored);
 	fd = open_for_reading(f, path);
 	failed = fd < 0 ? errno : 0;
 	/* Asked after opening: what it was before may have been swapped since. */

@@ -14,10 +14,6 @@ struct files {
 	int put_fd;
 	char *put_path;
 	uint64_t put_hash;
-	/* A file that is put when somebody looks. */
-	char *held_path;
-	uint8_t *held_data;
-	size_t held_len;
 	bool touched; /* there may be something in the workspace or in /tmp */
 };
 
@@ -27,10 +23,6 @@ void files_close(struct files *f);
 int files_put(struct files *f, const struct msg_put *m, struct err *e);
 /* The last piece has been put: what is there now is the baseline. */
 int files_put_end(struct files *f, struct err *e);
-
-/* Puts it when it is needed: before LIST, GET, and another PUT; else files_put_held() says so. */
-void files_hold(struct files *f, const char *path, const uint8_t *data, size_t len);
-int files_put_held(struct files *f, struct err *e);
 
 /* Removes all that is in the workspace and in `tmp`, and forgets what was staged. -1 if there is too
  * much or it lies too deep. */

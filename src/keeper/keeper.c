@@ -44,8 +44,7 @@ struct keeper {
 	struct files files;
 	struct program program;
 	struct warm warm;
-	bool in_warm;  /* the run is a warm machine's */
-	bool is_quiet; /* and has not said that it goes out (wire/vmm_warm.h) */
+	bool in_warm; /* the run is a warm machine's */
 	enum state state;
 	int signal_fd;
 	bool hung_up; /* the engine or the warden is gone: leave */
@@ -182,7 +181,7 @@ static bool hit_disk_limit(struct keeper *k)
 {
 	const struct keeper_options *o = k->options;
 
-	if (k->program.wait_status == 0 || k->is_quiet)
+	if (k->program.wait_status == 0)
 		return false;
 	if (o->owns_disk && (disk_is_full(o->workspace) || disk_is_full(o->tmp)))
 		return true;
@@ -285,13 +284,11 @@ static void feed_stdin(struct keeper *k)
 
 static int start_run(struct keeper *k, const struct msg_exec *m, int fd, struct err *e)
 {
-	k->in_warm = k->is_quiet = m->warm == EXEC_WARM_RUN || m->warm == EXEC_WARM_RUN_LAST;
-	if (m->entry && k->in_warm)
-		files_hold(&k->files, m->entry, m->request + m->request_len - m->text_len,
-			m->text_len);
-	if (k->in_warm)
-		return warm_run(&k->warm, &k->program, m, e);
 	k->files.touched = true;
+	k->in_warm = m->warm == EXEC_WARM_RUN;
+	if (k->in_warm) /* whose counts have begun */
+		return warm_run(&k->warm, &k->program, m->stdin_kind == STDIN_STREAM, e);
+	vmm_clear_stats();
 	return program_start(&k->program, m, k->options, fd, e);
 }
 
@@ -301,12 +298,11 @@ static void on_exec(struct keeper *k, struct msg_exec *m, int fd)
 
 	/* Not answered: if it fails, so will the first run, and say why. */
 	if (m->warm == EXEC_WARM_START) {
-		warm_close(&k->warm);
-		warm_start(&k->warm, m, k->options, fd, &k->put_error);
+		k->in_warm = false;
+		warm_start(&k->warm, &k->program, m, k->options, fd, &k->put_error);
 		return;
 	}
 
-	vmm_clear_stats();
 	k->ended_by = ENDED_BY_ITSELF;
 	k->started_us = clock_now_us();
 	k->deadline_us = m->wall_ms ? k->started_us + (int64_t)m->wall_ms * 1000 : 0;
@@ -326,6 +322,9 @@ static void on_exec(struct keeper *k, struct msg_exec *m, int fd)
 		start_run(k, m, fd, &e);
 	if (e.kind == ERR_NONE) {
 		k->state = RUNNING;
+		/* A machine may be no more by now. */
+		if (k->program.main_reaped)
+			end_program(k, ENDED_BY_ITSELF);
 		return;
 	}
 	k->put_error = (struct err){ 0 };
@@ -372,8 +371,6 @@ static void on_clear(struct keeper *k)
 {
 	struct err e = { 0 };
 
-	if (k->exited_warm)
-		warm_reset(&k->warm); /* meanwhile */
 	if (files_clear(&k->files, k->options->tmp, &e))
 		k->hung_up = true;
 	if (!k->options->runs_vmm)
@@ -391,8 +388,8 @@ static void on_frame(struct keeper *k, uint8_t type, struct frame_in *in, int fd
 	auto_close int given = fd;
 	struct msg_get get;
 
-	/* A snapshot comes with its command, and nothing else with anything. */
-	if (given >= 0 && type != CELL_EXEC)
+	/* A snapshot comes with its command, a line by itself, and nothing else with anything. */
+	if (given >= 0 && type != CELL_EXEC && type != CELL_LINE)
 		type = 0;
 	switch (type) {
 	case CELL_PUT:
@@ -422,6 +419,12 @@ static void on_frame(struct keeper *k, uint8_t type, struct frame_in *in, int fd
 		if (k->state != IDLE || !get_bare(in))
 			break;
 		on_clear(k);
+		return;
+	case CELL_LINE:
+		if (given < 0 || !get_bare(in))
+			break;
+		own_close(&k->warm.line_fd);
+		k->warm.line_fd = take_fd(&given);
 		return;
 	case CELL_GET:
 		if (!get_get(in, &get))
@@ -540,29 +543,16 @@ static void finish_warm(struct keeper *k, const struct warm_answer *answer)
 	}
 	if (k->state != RUNNING)
 		return; /* it printed too much, and is being ended */
-	nothing_new = k->list_when_done && (k->is_quiet || !files_anything_new(&k->files));
+	nothing_new = k->list_when_done && !files_anything_new(&k->files);
 	k->exited_warm = true;
 	k->nothing_new = nothing_new;
 	send_exited(k, "");
 	k->last[0].len = k->last[1].len = 0;
 	k->nothing_new = false;
-	if (k->is_quiet)
-		warm_keep_streams(&k->warm, &k->program);
-	program_close(&k->program);
+	program_close_pipes(&k->program);
 	k->state = IDLE;
 	if (k->list_when_done && !nothing_new)
 		files_list(&k->files, send_frame, k);
-}
-
-/* From here on the run may see its files, and leave some. */
-static void on_goes_out(struct keeper *k)
-{
-	k->is_quiet = false;
-	k->files.touched = true;
-	if (files_put_held(&k->files, &k->put_error))
-		end_program(k, ENDED_BY_FAILURE);
-	else
-		warm_tell_staged(&k->warm);
 }
 
 /* Its next run fails and says why, whether that has been asked for already or not. */
@@ -581,19 +571,16 @@ static void on_warm(struct keeper *k)
 
 	if (got < 0) {
 		/* Its end is told by its wait status. */
-		warm_close(&k->warm);
+		own_close(&k->warm.socket_fd);
+		k->warm.socket_fd = -1;
 		return;
 	}
 	if (got > 0 && answer.kind == WARM_BROKEN) {
 		on_broken(k, text);
 		return;
 	}
-	if (got == 0 || answer.kind == WARM_READY || k->state != RUNNING || !k->in_warm)
+	if (got == 0 || k->state != RUNNING || !k->in_warm)
 		return;
-	if (answer.kind == WARM_GOES_OUT) {
-		on_goes_out(k);
-		return;
-	}
 	if (answer.kind == WARM_DONE) {
 		finish_warm(k, &answer);
 		return;
@@ -678,7 +665,7 @@ static int begin(struct keeper *k, const struct keeper_options *options, struct 
 	/* Field by field: it is zero already, and assigning all of it would touch its buffers. */
 	k->options = options;
 	k->program = (struct program){ .stdin_fd = -1, .out_fd = { -1, -1 } };
-	k->warm.socket_fd = -1;
+	k->warm.socket_fd = k->warm.line_fd = -1;
 	signal(SIGPIPE, SIG_IGN);
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);

@@ -106,6 +106,7 @@ struct start {
 	const struct msg_exec *exec;
 	const struct keeper_options *options;
 	int warm_fd;
+	int line_fd;
 	int snapshot_fd;
 };
 
@@ -126,7 +127,7 @@ static int become(const struct start *s)
 	set_limits(s->exec, s->options);
 	default_signals();
 	if (s->options->runs_vmm)
-		return vmm_become(s->warm_fd, s->snapshot_fd);
+		return vmm_become(s->warm_fd, s->line_fd, s->snapshot_fd);
 	execve(exec_argv(s->exec)[0], (char *const *)(uintptr_t)exec_argv(s->exec),
 		(char *const *)(uintptr_t)exec_env(s->exec));
 	return errno;
@@ -154,10 +155,9 @@ static pid_t start(const struct start *s, struct err *e)
 /* Our ends, ready for the loop; the others stay with the caller. */
 static void keep_ends(struct program *p, struct pipes *pipes)
 {
-	*p = (struct program){
-		.stdin_fd = take_fd(&pipes->in[1]),
-		.out_fd = { take_fd(&pipes->out[0]), take_fd(&pipes->err[0]) },
-	};
+	p->stdin_fd = take_fd(&pipes->in[1]);
+	p->out_fd[0] = take_fd(&pipes->out[0]);
+	p->out_fd[1] = take_fd(&pipes->err[0]);
 	fcntl(p->out_fd[0], F_SETFL, O_NONBLOCK);
 	fcntl(p->out_fd[1], F_SETFL, O_NONBLOCK);
 	if (p->stdin_fd >= 0)
@@ -168,7 +168,7 @@ int program_start(struct program *p, const struct msg_exec *exec,
 	const struct keeper_options *options, int snapshot_fd, struct err *e)
 {
 	struct pipes pipes;
-	struct start s = { &pipes, exec, options, -1, snapshot_fd };
+	struct start s = { &pipes, exec, options, -1, -1, snapshot_fd };
 	pid_t pid = -1;
 
 	if (options->runs_vmm)
@@ -176,18 +176,19 @@ int program_start(struct program *p, const struct msg_exec *exec,
 	if (pipes_open(&pipes, exec->stdin_kind == STDIN_STREAM, options->runs_vmm, e) == 0)
 		pid = start(&s, e);
 	if (pid > 0) {
+		*p = (struct program){ .pid = pid };
 		keep_ends(p, &pipes);
-		p->pid = pid;
 	}
 	pipes_close(&pipes);
 	return pid > 0 ? 0 : -1;
 }
 
 int program_start_warm(struct program *p, const struct msg_exec *exec,
-	const struct keeper_options *options, int warm_fd, int snapshot_fd, struct err *e)
+	const struct keeper_options *options, int warm_fd, int line_fd, int snapshot_fd,
+	struct err *e)
 {
 	struct pipes pipes;
-	struct start s = { &pipes, exec, options, warm_fd, snapshot_fd };
+	struct start s = { &pipes, exec, options, warm_fd, line_fd, snapshot_fd };
 	pid_t pid = -1;
 
 	vmm_write_warm_command(exec);
@@ -308,10 +309,16 @@ void program_kill_all(bool kill_all_is_safe)
 		kill_descendants();
 }
 
-void program_close(struct program *p)
+void program_close_pipes(struct program *p)
 {
 	own_close(&p->stdin_fd);
 	own_close(&p->out_fd[0]);
 	own_close(&p->out_fd[1]);
+	p->stdin_fd = p->out_fd[0] = p->out_fd[1] = -1;
+}
+
+void program_close(struct program *p)
+{
+	program_close_pipes(p);
 	*p = (struct program){ .stdin_fd = -1, .out_fd = { -1, -1 } };
 }

@@ -15,9 +15,8 @@ struct program {
 	bool main_reaped;
 	bool all_reaped;
 	int wait_status;
-	bool had_no_stdin; /* its input was empty from the beginning */
-	int stdin_fd;      /* write end, -1 when closed */
-	int out_fd[2];     /* read ends: stdout, stderr */
+	int stdin_fd;  /* write end, -1 when closed */
+	int out_fd[2]; /* read ends: stdout, stderr */
 	uint64_t cpu_us;
 	uint64_t max_rss_bytes;
 	uint64_t processes;
@@ -26,10 +25,11 @@ struct program {
 /* `snapshot_fd`: what an EXEC_SNAPSHOT is to fill, else -1. */
 int program_start(struct program *p, const struct msg_exec *exec,
 	const struct keeper_options *options, int snapshot_fd, struct err *e);
-/* A VMM that waits for runs: it has no pipes of its own. */
+/* A VMM that waits for runs: it has no pipes of its own, but these sockets (wire/vmm_warm.h). */
 int program_start_warm(struct program *p, const struct msg_exec *exec,
-	const struct keeper_options *options, int warm_fd, int snapshot_fd, struct err *e);
-/* New pipes for a run; `ret_streams` are the other ends of all three. */
+	const struct keeper_options *options, int warm_fd, int line_fd, int snapshot_fd,
+	struct err *e);
+/* New pipes for a run of it; `ret_streams` are the other ends of all three. */
 int program_open_pipes(struct program *p, bool with_stdin, int ret_streams[3], struct err *e);
 
 /* Collects every child that has ended. */
@@ -39,6 +39,8 @@ void program_reap(struct program *p);
  * p->all_reaped when `kill_all_is_safe` is false. */
 void program_kill_all(bool kill_all_is_safe);
 
+/* After a run of one that goes on. */
+void program_close_pipes(struct program *p);
 void program_close(struct program *p);
 
 #endif

@@ -111,7 +111,7 @@ const char *const *vmm_write_warm_command(const struct msg_exec *exec)
 	return words;
 }
 
-int vmm_become(int warm_fd, int snapshot_fd)
+int vmm_become(int warm_fd, int line_fd, int snapshot_fd)
 {
 	static const char *const no_environment[] = { NULL };
 
@@ -120,6 +120,7 @@ int vmm_become(int warm_fd, int snapshot_fd)
 	fcntl(VMM_PROC_FD, F_SETFD, 0); /* these may be absent */
 	fcntl(VMM_STATS_FD, F_SETFD, 0);
 	if ((warm_fd >= 0 && dup2(warm_fd, VMM_WARM_FD) < 0) ||
+		(line_fd >= 0 && dup2(line_fd, VMM_LINE_FD) < 0) ||
 		(snapshot_fd >= 0 && dup2(snapshot_fd, VMM_SNAPSHOT_FD) < 0))
 		return errno;
 	syscall(SYS_execveat, VMM_SELF_FD, "", words, no_environment, AT_EMPTY_PATH);

@@ -17,6 +17,6 @@ const char *const *vmm_write_command(
 /* For one that starts from a snapshot. */
 const char *const *vmm_write_warm_command(const struct msg_exec *exec);
 /* In a child: becomes the VMM with the command written last; -1 = no such descriptor. Returns an errno if it cannot. */
-int vmm_become(int warm_fd, int snapshot_fd);
+int vmm_become(int warm_fd, int line_fd, int snapshot_fd);
 
 #endif

@@ -65,6 +65,8 @@ void guest_say(struct guest *g, const char *format, ...)
 	if (len > (int)sizeof(text) - 2)
 		len = (int)sizeof(text) - 2;
 	text[len++] = '\n';
+	if (warm_keeps(g, 2, (const uint8_t *)text, (size_t)len))
+		return;
 	/* The host has only a placeholder for a device of ours, and it might block. */
 	if (fds_kind(2) == FD_PLAIN)
 		(void)!write(2, text, (size_t)len);
@@ -81,6 +83,8 @@ int guest_flush_output(struct guest *g)
 	s->out_len = 0;
 	/* The guest may have written these itself. */
 	if (len > AT_OUT_SIZE || (fd != 1 && fd != 2) || g->discards_output)
+		return 0;
+	if (warm_keeps(g, (int)fd, g->mem.host + AT_OUT, len))
 		return 0;
 	if (fd_write_all((int)fd, g->mem.host + AT_OUT, len) == 0)
 		return 0;
@@ -120,7 +124,7 @@ static int64_t dispatch(struct guest *g, const struct call *call)
 
 	if (warm_takes(g, call))
 		return warm_call(g, call);
-	warm_watch(call);
+	warm_watch(g, call);
 	row = call_find(call->number);
 	return row && row->handler ? row->handler(g, call->a) : -ENOSYS;
 }
@@ -289,8 +293,11 @@ static void take_interrupt(struct guest *g)
 	}
 	guest_shared(g)->attention = 0;
 	guest_flush_output(g);
+	if (!tick_happened())
+		return;
+	warm_tick(g);
 	/* Others may be asleep, but their time may have come. */
-	if (tick_happened() && g->threads_used > 1)
+	if (g->threads_used > 1)
 		thread_schedule(g);
 }
 

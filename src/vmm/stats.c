@@ -27,6 +27,15 @@ void stats_clear(void)
 	vmm_stats_clear(stats);
 }
 
+void stats_read(struct vm_counts *ret)
+{
+	*ret = (struct vm_counts){
+		.exits = atomic_load(&stats->exits),
+		.unknown_calls = atomic_load(&stats->unknown_calls),
+	};
+	memcpy(ret->missing_call, stats->missing_call, sizeof(ret->missing_call) - 1);
+}
+
 void stats_count_exit(void)
 {
 	atomic_fetch_add_explicit(&stats->exits, 1, memory_order_relaxed);

@@ -1,5 +1,6 @@
 #include "vmm/warm.h"
 
+#include "base/fd.h"
 #include "base/own.h"
 #include "vmm/call_file.h"
 #include "vmm/call_path.h"
@@ -10,6 +11,7 @@
 #include "vmm/stats.h"
 #include "vmm/thread.h"
 #include "vmm/tick.h"
+#include "wire/cell_wire.h"
 #include "wire/vmm_start.h"
 #include "wire/vmm_warm.h"
 
@@ -31,14 +33,11 @@ enum { FAILED = 125, STREAMS = 3, PIDS_FROM = 1000000, PIDS = 1000000 };
 
 static enum warm_mode mode;
 static bool is_spoiled;
-static bool is_last;
-static bool is_rehearsal;
 static uint8_t request[1 + WARM_REQUEST_MAX + WARM_SEED_SIZE];
-static bool is_running;      /* between a request and its answer */
-static bool is_whole;        /* the driver has read all of it */
-static bool is_quiet;        /* the run has left no trace but in its memory (wire/vmm_warm.h) */
-static bool has_streams;     /* descriptors 0 to 2 are there, and as a quiet run found them */
-static bool has_new_streams; /* they came with this request */
+static uint8_t flags;    /* of it */
+static bool is_running;  /* between a request and its answer */
+static bool is_whole;    /* the driver has read all of it */
+static bool is_quiet;    /* the run has left no trace but in its memory (wire/vmm_warm.h) */
 static uint8_t seed[WARM_SEED_SIZE];
 static size_t request_len; /* of what is left to be read */
 static size_t request_at;
@@ -46,6 +45,10 @@ static size_t request_size; /* of all of it, without the seed */
 static int ends_at_close;   /* of this descriptor; 0 = not */
 static uint8_t foretold_status;
 static uint64_t cpu_before_us;
+static int64_t begun_ns;
+/* What a quiet run has printed. */
+static uint8_t kept[2][EXITED_OUTPUT_MAX];
+static size_t kept_len[2];
 
 void warm_open(struct guest *g, enum warm_mode wanted)
 {
@@ -53,6 +56,7 @@ void warm_open(struct guest *g, enum warm_mode wanted)
 	mode = wanted;
 	/* Programs that the guest executes have no part in it. */
 	fcntl(VMM_WARM_FD, F_SETFD, FD_CLOEXEC);
+	fcntl(VMM_LINE_FD, F_SETFD, FD_CLOEXEC);
 	fcntl(VMM_SNAPSHOT_FD, F_SETFD, FD_CLOEXEC);
 }
 
@@ -61,6 +65,7 @@ void warm_leave(struct guest *g)
 	(void)g;
 	mode = WARM_OFF;
 	close(VMM_WARM_FD);
+	close(VMM_LINE_FD);
 	close(VMM_SNAPSHOT_FD);
 }
 
@@ -98,13 +103,41 @@ static uint64_t look_at_usage(uint64_t *ret_max_rss_bytes)
 	       (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
-static void answer(uint32_t kind, uint32_t status)
+static void tell_keeper(uint32_t kind, uint32_t status)
 {
 	struct warm_answer a = { .kind = kind, .status = status };
 
 	a.cpu_us = look_at_usage(&a.max_rss_bytes) - cpu_before_us;
 	if (send(VMM_WARM_FD, &a, sizeof(a), MSG_NOSIGNAL) != sizeof(a))
-		_exit(0); /* nobody is interested any more */
+		_exit(FAILED); /* nobody is interested any more */
+}
+
+static struct frame_out frame;
+
+static void tell_engine(void)
+{
+	if (frame_send(VMM_LINE_FD, &frame, -1))
+		_exit(FAILED);
+}
+
+/* All that there is to say of a quiet run. */
+static void tell_exited(uint8_t status)
+{
+	struct msg_exited m = {
+		.ended_by = ENDED_BY_ITSELF,
+		.wait_status = (uint32_t)status << 8,
+		.wall_us = (uint64_t)(guest_now_ns() - begun_ns) / 1000,
+		.warm = true,
+		.nothing_new = true,
+		.out = { kept[0], kept[1] },
+		.out_len = { kept_len[0], kept_len[1] },
+		.text = "",
+	};
+
+	m.cpu_us = look_at_usage(&m.max_rss_bytes) - cpu_before_us;
+	stats_read(&m.vm);
+	put_exited(&frame, &m);
+	tell_engine();
 }
 
 void warm_idle(struct guest *g)
@@ -121,10 +154,19 @@ void warm_idle(struct guest *g)
 
 /* ---- a request ---- */
 
-static int add_seed(ssize_t n)
+static void wait_for_request(void)
 {
+	ssize_t n;
+
+	/* In between nothing in the machine moves, whoever else in it waits for whatever. */
+	do
+		n = read(VMM_LINE_FD, request, 1 + WARM_REQUEST_MAX);
+	while (n < 0 && errno == EINTR);
+	if (n < 1 || request[0] & WARM_RESET)
+		_exit(FAILED); /* the engine is gone, or does not speak like this */
 	if (getrandom(request + n, WARM_SEED_SIZE, 0) != WARM_SEED_SIZE)
 		_exit(FAILED);
+	flags = request[0];
 	request_at = 1;
 	request_size = (size_t)n - 1;
 	request_len = request_size + WARM_SEED_SIZE;
@@ -132,13 +174,41 @@ static int add_seed(ssize_t n)
 	is_running = true;
 	is_whole = false;
 	is_quiet = true;
-	return 1;
+	kept_len[0] = kept_len[1] = 0;
 }
 
-/* 1: there is one. 0: not yet. */
-static int receive(void)
+const uint8_t *warm_request(size_t *ret_size)
 {
-	struct iovec piece = { request, 1 + WARM_REQUEST_MAX };
+	*ret_size = request_size;
+	return request_size ? request + 1 : NULL;
+}
+
+/* ---- going out ---- */
+
+/* Descriptors 0 to 2 may be closed: the new ones may be any of them. */
+static void place_streams(int *streams)
+{
+	bool are_low = true;
+
+	for (int i = 0; i < STREAMS; i++)
+		are_low = are_low && streams[i] == i && fcntl(i, F_SETFD, 0) == 0;
+	for (int i = 0; i < STREAMS && !are_low; i++) {
+		int up = fcntl(streams[i], F_DUPFD_CLOEXEC, VMM_OWN_FDS);
+
+		close(streams[i]);
+		streams[i] = up;
+	}
+	for (int i = 0; i < STREAMS && !are_low; i++) {
+		dup2(streams[i], i);
+		close(streams[i]);
+	}
+}
+
+/* The keeper has put the run's files in place, and gives it its streams. */
+static void take_streams(struct guest *g)
+{
+	uint8_t order = 0;
+	struct iovec piece = { &order, sizeof(order) };
 	union {
 		struct cmsghdr head;
 		char room[CMSG_SPACE(STREAMS * sizeof(int))];
@@ -149,53 +219,36 @@ static int receive(void)
 		.msg_control = &control,
 		.msg_controllen = sizeof(control),
 	};
-	ssize_t n = recvmsg(VMM_WARM_FD, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	int streams[STREAMS];
-	bool are_low = true;
+	ssize_t n;
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
-		return 0;
-	if (n < 1 || message.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
-		_exit(0); /* the keeper is gone */
-	is_rehearsal = request[0] & WARM_REHEARSAL;
-	is_last = request[0] & WARM_LAST;
-	has_new_streams = false;
-	if (is_rehearsal || (has_streams && message.msg_controllen == 0))
-		return add_seed(n);
-	if (message.msg_controllen < CMSG_LEN(sizeof(streams)))
-		_exit(0);
+	do
+		n = recvmsg(VMM_WARM_FD, &message, MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	if (n != 1 || order != WARM_STAGED || message.msg_flags & MSG_CTRUNC ||
+		message.msg_controllen < CMSG_LEN(sizeof(streams)))
+		_exit(FAILED); /* the keeper is gone */
 	memcpy(streams, CMSG_DATA(&control.head), sizeof(streams));
-	/* Usually they are just those. */
-	for (int i = 0; i < STREAMS; i++)
-		are_low = are_low && streams[i] == i && fcntl(i, F_SETFD, 0) == 0;
-	for (int i = 0; i < STREAMS && !are_low; i++) {
-		/* Descriptors 0 to 2 are closed between runs: the new ones may be any of them. */
-		int up = fcntl(streams[i], F_DUPFD_CLOEXEC, VMM_OWN_FDS);
-
-		close(streams[i]);
-		streams[i] = up;
-	}
-	for (int i = 0; i < STREAMS && !are_low; i++) {
-		dup2(streams[i], i);
-		close(streams[i]);
-	}
-	has_streams = has_new_streams = true;
-	return add_seed(n);
+	place_streams(streams);
+	file_update_output(g);
+	for (int i = 0; i < 2; i++)
+		if (kept_len[i])
+			fd_write_all(1 + i, kept[i], kept_len[i]);
 }
 
-const uint8_t *warm_request(size_t *ret_size)
+static bool is_on_record(void)
 {
-	*ret_size = request_size;
-	return request_size ? request + 1 : NULL;
+	return mode == WARM_SERVES && is_running && is_quiet;
 }
 
-/* In between nothing in the machine moves, whoever else in it waits for whatever. */
-static void wait_for_request(void)
+static void go_out(struct guest *g)
 {
-	struct pollfd poll_fd = { .fd = VMM_WARM_FD, .events = POLLIN };
-
-	while (!receive())
-		poll(&poll_fd, 1, -1);
+	is_quiet = false;
+	if (flags & WARM_REHEARSAL)
+		return;
+	put_bare(&frame, CELL_GOES_OUT);
+	tell_engine();
+	take_streams(g);
 }
 
 /* What must not be the same in two runs: the time, and the number by which libraries notice that
@@ -203,7 +256,6 @@ static void wait_for_request(void)
 static void begin_run(struct guest *g)
 {
 	static unsigned runs;
-	static unsigned long out_fds; /* of the streams that are there */
 	pid_t own = getpid();
 	uint64_t ignored;
 
@@ -215,12 +267,13 @@ static void begin_run(struct guest *g)
 	tick_start();
 	thread_go_on(g);
 	guest_set_clock(g);
-	if (has_new_streams) {
-		file_update_output(g);
-		out_fds = guest_shared(g)->out_fds;
+	begun_ns = guest_now_ns();
+	g->discards_output = flags & WARM_REHEARSAL;
+	guest_shared(g)->out_fds = 1 << 1 | 1 << 2;
+	if (flags & WARM_OUT) {
+		is_quiet = false;
+		take_streams(g);
 	}
-	g->discards_output = is_rehearsal;
-	guest_shared(g)->out_fds = is_rehearsal ? 1 << 1 | 1 << 2 : out_fds;
 	thread_publish(g);
 }
 
@@ -253,19 +306,10 @@ static int64_t read_request(struct guest *g, uint64_t address, uint64_t size)
 	return (int64_t)n;
 }
 
-/* ---- going out ---- */
-
-/* Calls that concern only the program's own memory and time, or one of its three streams without
- * changing how that works. */
+/* Calls that concern only the program's own memory and time. What it prints, the stub takes. */
 static bool stays_inside(const struct call *call)
 {
 	switch (call->number) {
-	case SYS_read:
-	case SYS_write:
-	case SYS_writev:
-	case SYS_fstat:
-	case SYS_lseek:
-		return call->a[0] < STREAMS;
 	case SYS_rt_sigaction: /* the host treats children as the program wants */
 		return call->a[0] != SIGCHLD;
 	case SYS_brk:
@@ -304,27 +348,31 @@ static bool stays_inside(const struct call *call)
 	}
 }
 
-static void wait_for_order(uint8_t wanted)
+void warm_watch(struct guest *g, const struct call *call)
 {
-	uint8_t order = 0;
-	ssize_t n;
-
-	do
-		n = read(VMM_WARM_FD, &order, sizeof(order));
-	while (n < 0 && errno == EINTR);
-	if (n != 1 || order != wanted)
-		_exit(0);
+	if (is_on_record() && !stays_inside(call))
+		go_out(g);
 }
 
-void warm_watch(const struct call *call)
+void warm_tick(struct guest *g)
 {
-	if (mode != WARM_SERVES || !is_quiet || stays_inside(call))
-		return;
-	is_quiet = has_streams = false;
-	if (!is_running || is_rehearsal)
-		return;
-	answer(WARM_GOES_OUT, 0);
-	wait_for_order(WARM_STAGED);
+	if (is_on_record())
+		go_out(g);
+}
+
+bool warm_keeps(struct guest *g, int fd, const uint8_t *data, size_t len)
+{
+	int which = fd - 1;
+
+	if (!is_on_record())
+		return false;
+	if (len > EXITED_OUTPUT_MAX - kept_len[which]) {
+		go_out(g);
+		return false;
+	}
+	memcpy(kept[which] + kept_len[which], data, len);
+	kept_len[which] += len;
+	return true;
 }
 
 /* ---- the end of a run ---- */
@@ -358,18 +406,35 @@ static void reset_process(struct guest *g)
 		_exit(FAILED);
 }
 
+/* Going back takes a while, and whoever waits for the results comes first. */
+static void wait_for_reset(void)
+{
+	uint8_t order = 0;
+	ssize_t n;
+
+	do
+		n = read(VMM_LINE_FD, &order, sizeof(order));
+	while (n < 0 && errno == EINTR);
+	if (n != 1 || order != WARM_RESET)
+		_exit(FAILED);
+}
+
 static void end_run(struct guest *g, uint8_t status)
 {
+	bool is_rehearsal = flags & WARM_REHEARSAL;
 	struct err e = { 0 };
 
-	if (!is_rehearsal)
-		answer(is_spoiled ? WARM_DONE_SPOILED : WARM_DONE, status);
-	if (is_spoiled || is_last)
+	if (is_spoiled && is_on_record())
+		go_out(g);
+	if (is_quiet && !is_rehearsal)
+		tell_exited(status);
+	else if (!is_rehearsal)
+		tell_keeper(is_spoiled ? WARM_DONE_SPOILED : WARM_DONE, status);
+	if (is_spoiled || flags & WARM_LAST)
 		_exit(0);
 	tick_stop();
-	/* Going back takes a while, and whoever waits for the results comes first. */
 	if (!is_rehearsal)
-		wait_for_order(WARM_RESET);
+		wait_for_reset();
 	if (!is_quiet)
 		reset_process(g);
 	request_len = request_at = 0;
@@ -379,7 +444,6 @@ static void end_run(struct guest *g, uint8_t status)
 		give_up(g, &e);
 	if (!is_quiet)
 		signal_settle_children(g);
-	answer(WARM_READY, 0);
 	/* The thread that waited for a request when the snapshot was made does so again. */
 	guest_thread(g)->waits = false;
 	guest_thread(g)->tries_again = true;

@@ -19,7 +19,11 @@ bool warm_takes(struct guest *g, const struct call *call);
 int64_t warm_call(struct guest *g, const struct call *call);
 
 /* A call that is not the driver's own is about to be made. */
-void warm_watch(const struct call *call);
+void warm_watch(struct guest *g, const struct call *call);
+/* The run takes a while: somebody may be waiting for what it has printed. */
+void warm_tick(struct guest *g);
+/* Whether what the program has printed need not be passed on now: it goes with the news of its end. */
+bool warm_keeps(struct guest *g, int fd, const uint8_t *data, size_t len);
 
 /* The request that is being served, also for those that the run has forked; NULL if there is none. */
 const uint8_t *warm_request(size_t *ret_size);

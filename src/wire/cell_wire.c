@@ -46,9 +46,6 @@ void put_exec(struct frame_out *f, const struct msg_exec *m)
 	frame_put_u8(f, m->list_when_done);
 	frame_put_u8(f, m->trace);
 	frame_put_u8(f, m->warm);
-	frame_put_bytes(f, m->request, m->request_len);
-	frame_put_string(f, m->entry ? m->entry : "");
-	frame_put_u32(f, m->text_len);
 	frame_put_u32(f, m->argv_count);
 	for (uint32_t i = 0; i < m->argv_count; i++)
 		frame_put_string(f, exec_argv(m)[i]);
@@ -72,9 +69,6 @@ bool get_exec(struct frame_in *f, struct msg_exec *m)
 	m->list_when_done = frame_get_u8(f);
 	m->trace = frame_get_u8(f);
 	m->warm = frame_get_u8(f);
-	m->request = frame_get_bytes(f, &m->request_len);
-	m->entry = frame_get_string(f);
-	m->text_len = frame_get_u32(f);
 	m->argv_count = frame_get_u32(f);
 	if (m->argv_count < 1 || m->argv_count > EXEC_WORDS_MAX - 2)
 		return false;
@@ -87,12 +81,7 @@ bool get_exec(struct frame_in *f, struct msg_exec *m)
 	for (uint32_t i = 0; i < m->env_count; i++)
 		m->words[at++] = frame_get_string(f);
 	m->words[at] = NULL;
-	if (!frame_in_done(f) || m->text_len > m->request_len ||
-		(m->entry[0] && !is_workspace_path(m->entry)))
-		return false;
-	if (!m->entry[0])
-		m->entry = NULL;
-	return m->warm < EXEC_WARM_COUNT &&
+	return frame_in_done(f) && m->warm < EXEC_WARM_COUNT &&
 	       (m->stdin_kind == STDIN_NULL || m->stdin_kind == STDIN_STREAM);
 }
 

@@ -12,6 +12,10 @@
  *	  GET path            ──────▶
  *	  ◀──────  DATA…, GOT
  *	  CLEAR               ──────▶   empties the workspace: the next run is another one's
+ *	  LINE                ──────▶   with a socket for the warm machine that is started next
+ *
+ * On that socket engine and machine are by themselves (wire/vmm_warm.h); there GOES_OUT and EXITED come
+ * from the machine.
  *
  * A PUT that fails is not answered: the next EXEC is, with EXITED that carries the reason. So a
  * run needs no round trip before its program starts. */
@@ -33,12 +37,14 @@ enum cell_frame {
 	CELL_LIST,
 	CELL_GET,
 	CELL_CLEAR,
+	CELL_LINE,
 	CELL_OUTPUT,
 	CELL_EXITED,
 	CELL_FILE,
 	CELL_LISTED,
 	CELL_DATA,
 	CELL_GOT,
+	CELL_GOES_OUT,
 };
 
 enum { EXEC_WORDS_MAX = 1024 };
@@ -61,8 +67,7 @@ enum exec_warm {
 	                     * comes with the frame */
 	EXEC_WARM_START, /* start a machine from the snapshot that comes with the frame: no run yet,
 	                     * and no answer */
-	EXEC_WARM_RUN,   /* give `request` to that machine */
-	EXEC_WARM_RUN_LAST, /* likewise, and it is not used again */
+	EXEC_WARM_RUN, /* a run that the machine has from the engine needs its files and streams */
 	EXEC_WARM_COUNT,
 };
 
@@ -78,12 +83,6 @@ struct msg_exec {
 	uint8_t list_when_done; /* send FILE…, LISTED behind EXITED */
 	uint8_t trace;          /* a guest's system calls are told on its stderr */
 	uint8_t warm;           /* enum exec_warm */
-	const uint8_t *request; /* for the driver: see drivers/ */
-	size_t request_len;
-	/* A file to be put whose text is the last `text_len` bytes of the request; NULL: none. A warm
-	 * machine's run seldom looks at it, and it is there when one does. */
-	const char *entry;
-	uint32_t text_len;
 	uint32_t argv_count;
 	uint32_t env_count;
 	/* argv, then environment, each NULL-terminated. */
@@ -172,7 +171,7 @@ const char *const *exec_env(const struct msg_exec *m);
 /* STDIN, DATA */
 void put_data(struct frame_out *f, enum cell_frame type, const struct msg_data *m);
 bool get_data(struct frame_in *f, struct msg_data *m);
-/* STDIN_END, LIST, CLEAR */
+/* STDIN_END, LIST, CLEAR, LINE, GOES_OUT */
 void put_bare(struct frame_out *f, enum cell_frame type);
 bool get_bare(struct frame_in *f);
 void put_get(struct frame_out *f, const struct msg_get *m);

@@ -15,6 +15,7 @@ enum vmm_fd {
 	VMM_SELF_FD,                /* the program hotcell-vmm, to be executed again */
 	VMM_PROC_FD,     /* a /proc that is mounted nowhere, for its own pagemap; may be absent */
 	VMM_WARM_FD,     /* a socket to the keeper, if it is to be kept warm; may be absent */
+	VMM_LINE_FD,     /* likewise, to the engine */
 	VMM_SNAPSHOT_FD, /* what to start from, read-only; may be absent */
 	VMM_STATS_FD,    /* the page of wire/vmm_stats.h; may be absent */
 	VMM_OWN_FDS,     /* the VMM's own go from here on */

@@ -1,15 +1,17 @@
-/* vmm_warm: between a keeper and a VMM that is kept warm, on a socket that keeps messages whole.
+/* vmm_warm: what a VMM that is kept warm says, and to whom. Its sockets keep messages whole.
  *
- *	keeper → VMM   a byte of warm_flags, then the request as the driver reads it; with it come
- *	               three descriptors: the run's stdin, stdout and stderr; or none, after a quiet
- *	               run: those of before
- *	keeper → VMM   one byte, WARM_RESET: the run's results are out, go back to the snapshot
- *	VMM → keeper   struct warm_answer
- *	keeper → VMM   one byte, WARM_STAGED: the answer to WARM_GOES_OUT
+ *	engine → VMM   a byte of warm_flags, then the request as the driver reads it
+ *	VMM → engine   frames of wire/cell_wire.h: EXITED at the end of a quiet run, or GOES_OUT
+ *	engine → VMM   one byte, WARM_RESET: the run's results are out, go back to the snapshot
  *
- * A run is quiet until it makes a call that may look at, or change, anything but its own memory and
- * what it prints. Then it says WARM_GOES_OUT and waits: the keeper puts the run's files in place.
- * After a run that was quiet to its end nothing but memory has to be put back.
+ *	keeper → VMM   one byte, WARM_STAGED, and three descriptors: the run's stdin, stdout, stderr
+ *	VMM → keeper   struct warm_answer, at the end of a run that has gone out
+ *
+ * A run is quiet as long as it has made no call that may look at, or change, anything but its own memory,
+ * has printed little, and has not taken long. The keeper knows nothing of it: engine and VMM are by
+ * themselves, and after it nothing but memory has to be put back. Else it says GOES_OUT and waits until the
+ * keeper, told by the engine, has put its files in place and gives it its streams; from then on it is a run
+ * like that of any other program, with the keeper as its watch.
  *
  * A request is made of fields that end with a NUL: flags for the driver, the program's path, the number of
  * its arguments and they, the number of its variables ("NAME=value") and they. Behind them is the
@@ -34,17 +36,16 @@ enum {
 
 enum warm_flags {
 	WARM_LAST = 1, /* the machine is not used again */
-	WARM_RESET = 2,
-	WARM_STAGED = 3,
-	WARM_REHEARSAL = 4, /* a request without descriptors: its output goes nowhere, and it is not
-	                     * answered; so that the first real one finds everything in place */
+	WARM_OUT = 2,  /* the run has gone out before it began: it has files, or input */
+	WARM_REHEARSAL = 4, /* its output goes nowhere, and it is not answered; so that the first real
+	                     * one finds everything in place */
+	WARM_RESET = 8,
+	WARM_STAGED = 16,
 };
 
 enum warm_kind {
-	WARM_READY = 1, /* it waits for a request */
-	WARM_DONE,      /* the run has ended with `status`; what it printed was passed on before */
-	WARM_GOES_OUT,  /* the run is no longer quiet */
-	WARM_DONE_SPOILED, /* like WARM_DONE, but the run may have left something behind: the VMM ends */
+	WARM_DONE = 1, /* the run has ended with `status`; what it printed was passed on before */
+	WARM_DONE_SPOILED, /* likewise, but the run may have left something behind: the VMM ends */
 	WARM_BROKEN, /* it could not go back to its snapshot; a sentence with its NUL follows: the VMM ends */
 };
 

@@ -134,7 +134,7 @@ int main(int argc, char **argv, char **env)
                                            str(private.where / "spy.c")]) == 0
     spy.chmod(0o755)
     result = private.run("--isolation", "vm", "-l", "sh", "-c", "", "--open-files", "77")
-    assert result.out.splitlines() == ["-1 -1", "1000 1001 1002 1005 ", "-1 1",
+    assert result.out.splitlines() == ["-1 -1", "1000 1001 1002 1006 ", "-1 1",
                                        "hotcell-vmm --open-files=77 0"], result
 
 

@@ -81,6 +81,9 @@ static bool get_and_put(uint8_t type, struct frame_in *in)
 		       (put_data(&out, (enum cell_frame)type, &m.data), true);
 	case CELL_STDIN_END:
 	case CELL_LIST:
+	case CELL_CLEAR:
+	case CELL_LINE:
+	case CELL_GOES_OUT:
 		return get_bare(in) && (put_bare(&out, (enum cell_frame)type), true);
 	case CELL_GET:
 		return take_get(in);

@@ -69,10 +69,6 @@ static struct msg_exec *some_exec(void)
 		.list_when_done = 1,
 		.trace = 1,
 		.warm = EXEC_WARM_RUN,
-		.request = (const uint8_t *)"r\0q",
-		.request_len = 3,
-		.entry = "dir/main",
-		.text_len = 1,
 		.argv_count = 2,
 		.env_count = 1,
 		.words = { "/bin/sh", "", NULL, "A=b", NULL },
@@ -112,10 +108,6 @@ static void expect_exec(struct frame_in *f)
 	assert_int_equal(exec.list_when_done, 1);
 	assert_int_equal(exec.trace, 1);
 	assert_int_equal(exec.warm, EXEC_WARM_RUN);
-	assert_int_equal(exec.request_len, 3);
-	assert_memory_equal(exec.request, "r\0q", 3);
-	assert_string_equal(exec.entry, "dir/main");
-	assert_int_equal(exec.text_len, 1);
 	assert_int_equal(exec.argv_count, 2);
 	assert_string_equal(exec_argv(&exec)[0], "/bin/sh");
 	assert_string_equal(exec_argv(&exec)[1], "");
@@ -450,9 +442,6 @@ static bool takes_words(uint32_t argv_count, uint32_t env_count)
 	frame_put_u8(&out, 0);
 	frame_put_u8(&out, 0);
 	frame_put_u8(&out, EXEC_COLD);
-	frame_put_bytes(&out, NULL, 0);
-	frame_put_string(&out, "");
-	frame_put_u32(&out, 0);
 	frame_put_u32(&out, argv_count);
 	for (uint32_t i = 0; i < argv_count && i < 2000; i++)
 		frame_put_string(&out, "w");
@@ -468,31 +457,6 @@ static bool takes_words(uint32_t argv_count, uint32_t env_count)
 		assert_null(exec_env(&exec)[env_count]);
 	}
 	return taken;
-}
-
-static bool takes_entry(const char *entry, uint32_t text_len)
-{
-	struct frame_in in;
-
-	some_exec();
-	exec.entry = entry;
-	exec.text_len = text_len;
-	put_exec(&out, &exec);
-	in = read_back();
-	return get_exec(&in, &exec);
-}
-
-static void a_command_brings_its_file_within_its_request(void **state)
-{
-	(void)state;
-	assert_true(takes_entry("main", 0));
-	assert_true(takes_entry("main", 3));
-	assert_true(takes_entry(NULL, 0));
-	assert_null(exec.entry);
-	assert_false(takes_entry("main", 4));
-	assert_false(takes_entry("main", UINT32_MAX));
-	assert_false(takes_entry("../main", 1));
-	assert_false(takes_entry("/main", 1));
 }
 
 static void words_of_a_command_are_counted_and_at_least_one(void **state)
@@ -545,7 +509,6 @@ int main(void)
 		TEST(only_known_kinds_streams_and_ends_are_taken),
 		TEST(files_are_put_without_setuid_and_other_special_bits),
 		TEST(words_of_a_command_are_counted_and_at_least_one),
-		TEST(a_command_brings_its_file_within_its_request),
 		TEST(the_largest_piece_of_a_file_fits_beside_the_longest_path),
 	};
 

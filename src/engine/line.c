@@ -1,0 +1,100 @@
+/* The short way to a warm machine: most of its runs only compute and print, and then engine and machine
+ * have all that it takes between themselves. */
+#include "engine/engine.h"
+
+#include "base/own.h"
+#include "wire/vmm_warm.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+static void on_event(struct hotcell *h, struct source *source, uint32_t events)
+{
+	struct hotcell_cell *cell =
+		(struct hotcell_cell *)((char *)source - offsetof(struct hotcell_cell, line_source));
+	struct frame_in in;
+	uint8_t type = 0;
+	int got = frame_recv(cell->line_fd, h->in_buffer, MSG_DONTWAIT, &type, &in, NULL);
+
+	(void)events;
+	if (got < 0 && errno == EAGAIN)
+		return;
+	if (got != 1)
+		line_close(cell);
+	if (cell->work)
+		run_on_line(cell->work, got == 1 ? type : 0, &in);
+}
+
+void line_close(struct hotcell_cell *cell)
+{
+	if (cell->line_fd < 0)
+		return;
+	epoll_ctl(cell->engine->epoll_fd, EPOLL_CTL_DEL, cell->line_fd, NULL);
+	close(take_fd(&cell->line_fd));
+}
+
+/* One end for us, the other for the machine that is started next. */
+static int give_line(struct hotcell_cell *cell, struct err *e)
+{
+	struct hotcell *h = cell->engine;
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = &cell->line_source };
+	int ends[2];
+	int failed;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
+		return err_sys(e, "socketpair");
+	put_bare(&h->out, CELL_LINE);
+	failed = frame_send(cell->control_fd, &h->out, ends[1]);
+	close(ends[1]);
+	cell->line_fd = ends[0];
+	cell->line_source.on_event = on_event;
+	epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, cell->line_fd, &event);
+	return failed ? err_sys(e, "start a warm machine") : 0;
+}
+
+int line_open(struct hotcell_cell *cell, const struct profile *profile, int fd,
+	const struct buf *rehearsal, struct err *e)
+{
+	struct msg_exec m = {
+		.open_files = cell->limits.at[LIMIT_OPEN_FILES],
+		.processes = cell->limits.at[LIMIT_PROCESSES],
+		.file_bytes = cell->limits.at[LIMIT_FILE_BYTES],
+		.memory_bytes = cell->limits.at[LIMIT_MEMORY_BYTES],
+		.stdin_kind = STDIN_NULL,
+		.warm = EXEC_WARM_START,
+		.argv_count = 1,
+		.words = { "hotcell-vmm", NULL, NULL },
+	};
+
+	if (cell->warm == profile)
+		return 0;
+	line_close(cell);
+	if (give_line(cell, e))
+		return -1;
+	put_exec(&cell->engine->out, &m);
+	if (frame_send(cell->control_fd, &cell->engine->out, fd))
+		return err_sys(e, "start a warm machine");
+	cell->warm = profile;
+	if (rehearsal->len)
+		line_ask(cell, WARM_REHEARSAL, rehearsal);
+	return 0;
+}
+
+void line_ask(struct hotcell_cell *cell, uint8_t flags, const struct buf *request)
+{
+	struct iovec pieces[] = { { &flags, 1 }, { request->data, request->len } };
+	struct msghdr message = { .msg_iov = pieces, .msg_iovlen = COUNT(pieces) };
+
+	if (cell->line_fd >= 0)
+		(void)!sendmsg(cell->line_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void line_reset(struct hotcell_cell *cell)
+{
+	const uint8_t order = WARM_RESET;
+
+	if (cell->line_fd >= 0)
+		(void)!send(cell->line_fd, &order, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
