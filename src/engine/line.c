@@ -33,6 +33,7 @@ void line_close(struct hotcell_cell *cell)
 		return;
 	epoll_ctl(cell->engine->epoll_fd, EPOLL_CTL_DEL, cell->line_fd, NULL);
 	close(take_fd(&cell->line_fd));
+	cell->warm = NULL;
 }
 
 /* One end for us, the other for the machine that is started next. */

@@ -61,9 +61,12 @@ static void leave_cell(struct hotcell_work *work)
 	if (work->owns_cell) {
 		cell_drop(work->cell);
 	} else if (work->clears && !work->cell->gone) {
-		line_reset(work->cell);
+		if (work->request.machine_ends)
+			line_close(work->cell);
+		else
+			line_reset(work->cell);
 		/* What one run left, another one's must not find. */
-		if (!work->is_quiet) {
+		if (!work->is_quiet || work->request.machine_ends) {
 			put_bare(&work->engine->out, CELL_CLEAR);
 			cell_send(work->cell);
 			warm_again(work);
@@ -138,7 +141,8 @@ static void set_wall_timer(struct hotcell_work *work)
 
 static uint8_t warm_flags(const struct hotcell_work *work)
 {
-	return work->owns_cell || work->request.cell_ends ? WARM_LAST : 0;
+	return work->owns_cell || work->request.cell_ends || work->request.machine_ends ? WARM_LAST :
+											  0;
 }
 
 static void begin_quietly(struct hotcell_work *work)

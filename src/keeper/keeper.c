@@ -292,14 +292,28 @@ static int start_run(struct keeper *k, const struct msg_exec *m, int fd, struct 
 	return program_start(&k->program, m, k->options, fd, e);
 }
 
+/* A machine begins in a cell that is as it was when it was made, whoever was in it before and whatever
+ * that one had said about itself. Not answered: if it fails, so will the first run, and say why. */
+static void start_warm(struct keeper *k, const struct msg_exec *m, int fd)
+{
+	auto_close int snapshot = fd;
+
+	k->in_warm = false;
+	if (k->program.pid > 0) {
+		program_end_all(&k->program);
+		k->files.touched = true;
+		if (files_clear(&k->files, k->options->tmp, &k->put_error))
+			return;
+	}
+	warm_start(&k->warm, &k->program, m, k->options, take_fd(&snapshot), &k->put_error);
+}
+
 static void on_exec(struct keeper *k, struct msg_exec *m, int fd)
 {
 	struct err e = { 0 };
 
-	/* Not answered: if it fails, so will the first run, and say why. */
 	if (m->warm == EXEC_WARM_START) {
-		k->in_warm = false;
-		warm_start(&k->warm, &k->program, m, k->options, fd, &k->put_error);
+		start_warm(k, m, fd);
 		return;
 	}
 

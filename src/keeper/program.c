@@ -322,3 +322,11 @@ void program_close(struct program *p)
 	program_close_pipes(p);
 	*p = (struct program){ .stdin_fd = -1, .out_fd = { -1, -1 } };
 }
+
+void program_end_all(struct program *p)
+{
+	kill(-1, SIGKILL);
+	while (wait4(-1, NULL, 0, NULL) > 0 || errno == EINTR)
+		;
+	program_close(p);
+}

@@ -39,6 +39,9 @@ void program_reap(struct program *p);
  * p->all_reaped when `kill_all_is_safe` is false. */
 void program_kill_all(bool kill_all_is_safe);
 
+/* In a pid namespace of our own: kills all others, and waits until they are gone. */
+void program_end_all(struct program *p);
+
 /* After a run of one that goes on. */
 void program_close_pipes(struct program *p);
 void program_close(struct program *p);

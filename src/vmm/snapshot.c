@@ -101,6 +101,7 @@ static void fill_header(
 	memcpy(h->actions, g->actions, sizeof(h->actions));
 	memcpy(h->exe, g->exe, sizeof(h->exe));
 	memcpy(h->comm, g->comm, sizeof(h->comm));
+	processor_save_features(h->features);
 }
 
 static void add_threads(const struct guest *g, bool time_stands, struct buf *b)
@@ -415,6 +416,7 @@ int snapshot_load(struct guest *g, int fd, uint64_t memory_size, struct err *e)
 		return -1;
 	find_words();
 	tick_set_ns_per_tsc_32(header()->ns_per_tsc_32);
+	processor_load_features(header()->features);
 	if (map_image(g, 0, image_size(), e) || new_machine(g, e) || snapshot_make_descriptors(e))
 		return -1;
 	return begin(g, e);

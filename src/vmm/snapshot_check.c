@@ -143,7 +143,8 @@ static bool is_header(const struct header *h, uint64_t size)
 	       h->next_table <= h->tables_end && h->tables_end <= end &&
 	       h->next_table % PAGE == 0 && h->extra_tables_count <= EXTRA_TABLES_MAX &&
 	       h->names_count > 0 && h->ns_per_tsc_32 > 0 && h->words_count > 0 &&
-	       memchr(h->exe, '\0', sizeof(h->exe)) && memchr(h->comm, '\0', sizeof(h->comm));
+	       memchr(h->exe, '\0', sizeof(h->exe)) && memchr(h->comm, '\0', sizeof(h->comm)) &&
+	       memchr(h->features, '\0', sizeof(h->features));
 }
 
 bool snapshot_is_sound(const uint8_t *file, uint64_t size)

@@ -9,11 +9,12 @@
 #define HOTCELL_VMM_SNAPSHOT_FILE_H
 
 #include "vmm/guest.h"
+#include "vmm/processor.h"
 
 #define IMAGE          (2UL << 20)
 #define SNAPSHOT_MAGIC 0x6c6c6563746f68ULL /* "hotcell" */
 
-enum { SNAPSHOT_VERSION = 4 };
+enum { SNAPSHOT_VERSION = 5 };
 
 struct header {
 	uint64_t magic;
@@ -41,6 +42,7 @@ struct header {
 	struct signal_action actions[SIGNALS_MAX + 1];
 	char exe[PATH_SIZE];
 	char comm[16];
+	char features[PROCESSOR_FEATURES_SIZE]; /* asking KVM takes a third of a millisecond */
 };
 
 /* Threads with their places, so that `current` stays what it is. Behind each are the descriptors that
