@@ -130,8 +130,10 @@ int cell_kill(struct hotcell_cell *cell);
 /* ---- line.c: a warm machine in a cell (wire/vmm_warm.h) ---- */
 /* Starts one from the snapshot in `fd`, unless there is one already. With time to spare it rehearses:
  * `rehearsal` is a request for its driver, or empty. */
-int line_open(struct hotcell_cell *cell, const struct profile *profile, int fd,
+int line_open(struct hotcell_cell *cell, const struct profile *profile, int fd, bool for_one_run,
 	const struct buf *rehearsal, struct err *e);
+/* For the program that makes a snapshot: it rehearses behind that. */
+int line_rehearse(struct hotcell_cell *cell, const struct buf *rehearsal, struct err *e);
 void line_close(struct hotcell_cell *cell);
 /* Gives it a request with `flags`. If it is gone already, that is told by an event. */
 void line_ask(struct hotcell_cell *cell, uint8_t flags, const struct buf *request);

@@ -55,7 +55,18 @@ static int give_line(struct hotcell_cell *cell, struct err *e)
 	return failed ? err_sys(e, "start a warm machine") : 0;
 }
 
-int line_open(struct hotcell_cell *cell, const struct profile *profile, int fd,
+int line_rehearse(struct hotcell_cell *cell, const struct buf *rehearsal, struct err *e)
+{
+	if (!rehearsal->len)
+		return 0;
+	line_close(cell);
+	if (give_line(cell, e))
+		return -1;
+	line_ask(cell, WARM_REHEARSAL, rehearsal);
+	return 0;
+}
+
+int line_open(struct hotcell_cell *cell, const struct profile *profile, int fd, bool for_one_run,
 	const struct buf *rehearsal, struct err *e)
 {
 	struct msg_exec m = {
@@ -64,7 +75,7 @@ int line_open(struct hotcell_cell *cell, const struct profile *profile, int fd,
 		.file_bytes = cell->limits.at[LIMIT_FILE_BYTES],
 		.memory_bytes = cell->limits.at[LIMIT_MEMORY_BYTES],
 		.stdin_kind = STDIN_NULL,
-		.warm = EXEC_WARM_START,
+		.warm = for_one_run ? EXEC_WARM_START_ONCE : EXEC_WARM_START,
 		.argv_count = 1,
 		.words = { "hotcell-vmm", NULL, NULL },
 	};

@@ -50,7 +50,8 @@ static void warm_again(const struct hotcell_work *work)
 	if (!work->profile || work->request.cell_ends || work->cell->warm)
 		return;
 	request_rehearsal(work->tool.language, &rehearsal);
-	line_open(work->cell, work->profile, work->snapshot_fd, &rehearsal, &ignored);
+	line_open(work->cell, work->profile, work->snapshot_fd, work->request.machine_ends,
+		&rehearsal, &ignored);
 }
 
 static void leave_cell(struct hotcell_work *work)
@@ -75,6 +76,11 @@ static void leave_cell(struct hotcell_work *work)
 		work->cell->has_leftovers = true;
 	}
 	work->cell = NULL;
+}
+
+bool work_is_machines_last(const struct hotcell_work *work)
+{
+	return work->owns_cell || work->request.cell_ends || work->request.machine_ends;
 }
 
 void work_finish(struct hotcell_work *work)
@@ -141,8 +147,7 @@ static void set_wall_timer(struct hotcell_work *work)
 
 static uint8_t warm_flags(const struct hotcell_work *work)
 {
-	return work->owns_cell || work->request.cell_ends || work->request.machine_ends ? WARM_LAST :
-											  0;
+	return work_is_machines_last(work) ? WARM_LAST : 0;
 }
 
 static void begin_quietly(struct hotcell_work *work)
@@ -153,6 +158,17 @@ static void begin_quietly(struct hotcell_work *work)
 	work_goto(work, WORK_RUNNING);
 	set_wall_timer(work);
 	line_ask(work->cell, warm_flags(work), &work->warm_request);
+}
+
+/* Whoever makes a snapshot, rehearses behind it. */
+static int rehearse(const struct hotcell_work *work, struct err *e)
+{
+	auto_buf struct buf rehearsal = { 0 };
+
+	if (!work->raw_argv || work->snapshot_fd < 0)
+		return 0;
+	request_rehearsal(work->tool.language, &rehearsal);
+	return line_rehearse(work->cell, &rehearsal, e);
 }
 
 static void begin_exec(struct hotcell_work *work, bool compile)
@@ -166,7 +182,7 @@ static void begin_exec(struct hotcell_work *work, bool compile)
 	} else if (work->step == WORK_COMPILING) {
 		cell_limit(work->cell, &work->limits);
 	}
-	if (request_exec(work, compile, &e)) {
+	if (rehearse(work, &e) || request_exec(work, compile, &e)) {
 		work_fail(work, &e);
 		return;
 	}

@@ -44,7 +44,8 @@ static int begin(struct hotcell_work *work, const struct cell_wish *wish, struct
 	if (work->compiles_apart ? take_compilers_cell(work, e) : work_take_cell(work, wish, e))
 		return -1;
 	if (work->profile &&
-		(line_open(work->cell, work->profile, work->snapshot_fd, &(struct buf){ 0 }, e) ||
+		(line_open(work->cell, work->profile, work->snapshot_fd, work_is_machines_last(work),
+			 &(struct buf){ 0 }, e) ||
 			request_build_warm(work, e)))
 		return -1;
 	result_begin(work);
@@ -196,7 +197,8 @@ int hotcell_cell_make(struct hotcell *h, const struct hotcell_request *request,
 		 cell_make(h, &wish, ret, &e);
 	if (!failed && profile) {
 		request_rehearsal(language, &rehearsal);
-		failed = line_open(*ret, profile, fd, &rehearsal, &e);
+		failed = line_open(*ret, profile, fd, request->cell_ends || request->machine_ends,
+			&rehearsal, &e);
 	}
 
 	tool_free(&tool);

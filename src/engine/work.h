@@ -111,6 +111,8 @@ void work_free(struct hotcell_work *work);
 
 /* A cell for it: its own, or the request's if that suits. */
 int work_take_cell(struct hotcell_work *work, const struct cell_wish *wish, struct err *e);
+/* Whether a warm machine that serves it serves no other. */
+bool work_is_machines_last(const struct hotcell_work *work);
 void work_enter_cell(struct hotcell_work *work);
 void work_finish(struct hotcell_work *work);
 void work_on_time(struct timer *timer);

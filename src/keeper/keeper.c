@@ -284,12 +284,14 @@ static void feed_stdin(struct keeper *k)
 
 static int start_run(struct keeper *k, const struct msg_exec *m, int fd, struct err *e)
 {
+	auto_close int line = m->warm == EXEC_SNAPSHOT ? take_fd(&k->warm.line_fd) : -1;
+
 	k->files.touched = true;
 	k->in_warm = m->warm == EXEC_WARM_RUN;
 	if (k->in_warm) /* whose counts have begun */
 		return warm_run(&k->warm, &k->program, m->stdin_kind == STDIN_STREAM, e);
 	vmm_clear_stats();
-	return program_start(&k->program, m, k->options, fd, e);
+	return program_start(&k->program, m, k->options, line, fd, e);
 }
 
 /* A machine begins in a cell that is as it was when it was made, whoever was in it before and whatever
@@ -312,7 +314,7 @@ static void on_exec(struct keeper *k, struct msg_exec *m, int fd)
 {
 	struct err e = { 0 };
 
-	if (m->warm == EXEC_WARM_START) {
+	if (m->warm == EXEC_WARM_START || m->warm == EXEC_WARM_START_ONCE) {
 		start_warm(k, m, fd);
 		return;
 	}
@@ -393,7 +395,8 @@ static void on_clear(struct keeper *k)
 
 static bool fd_fits(const struct msg_exec *exec, int fd)
 {
-	return (fd >= 0) == (exec->warm == EXEC_SNAPSHOT || exec->warm == EXEC_WARM_START);
+	return (fd >= 0) == (exec->warm == EXEC_SNAPSHOT || exec->warm == EXEC_WARM_START ||
+				    exec->warm == EXEC_WARM_START_ONCE);
 }
 
 static void on_frame(struct keeper *k, uint8_t type, struct frame_in *in, int fd)

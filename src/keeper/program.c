@@ -165,10 +165,10 @@ static void keep_ends(struct program *p, struct pipes *pipes)
 }
 
 int program_start(struct program *p, const struct msg_exec *exec,
-	const struct keeper_options *options, int snapshot_fd, struct err *e)
+	const struct keeper_options *options, int line_fd, int snapshot_fd, struct err *e)
 {
 	struct pipes pipes;
-	struct start s = { &pipes, exec, options, -1, -1, snapshot_fd };
+	struct start s = { &pipes, exec, options, -1, line_fd, snapshot_fd };
 	pid_t pid = -1;
 
 	if (options->runs_vmm)

@@ -22,9 +22,9 @@ struct program {
 	uint64_t processes;
 };
 
-/* `snapshot_fd`: what an EXEC_SNAPSHOT is to fill, else -1. */
+/* `snapshot_fd`: what an EXEC_SNAPSHOT is to fill, `line_fd`: on which it finds a rehearsal; else -1. */
 int program_start(struct program *p, const struct msg_exec *exec,
-	const struct keeper_options *options, int snapshot_fd, struct err *e);
+	const struct keeper_options *options, int line_fd, int snapshot_fd, struct err *e);
 /* A VMM that waits for runs: it has no pipes of its own, but these sockets (wire/vmm_warm.h). */
 int program_start_warm(struct program *p, const struct msg_exec *exec,
 	const struct keeper_options *options, int warm_fd, int line_fd, int snapshot_fd,

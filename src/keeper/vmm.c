@@ -106,6 +106,8 @@ const char *const *vmm_write_warm_command(const struct msg_exec *exec)
 {
 	size_t at = write_limits(exec);
 
+	if (exec->warm == EXEC_WARM_START_ONCE)
+		words[at++] = "--once";
 	words[at++] = "--from-snapshot";
 	words[at] = NULL;
 	return words;

@@ -45,6 +45,7 @@ struct options {
 	bool is_known_host;
 	bool is_pvm;
 	bool traces;
+	bool for_one_run;
 };
 
 static struct guest the_guest;
@@ -94,6 +95,8 @@ static bool take_option(struct options *o, const char *word)
 		o->traces = true;
 	else if (strcmp(word, "--make-snapshot") == 0)
 		o->warm = WARM_MAKES_SNAPSHOT;
+	else if (strcmp(word, "--once") == 0)
+		o->for_one_run = true;
 	else if (strcmp(word, "--from-snapshot") == 0)
 		o->warm = WARM_SERVES;
 	else
@@ -208,7 +211,7 @@ static _Noreturn void serve_from_snapshot(struct guest *g, const struct options 
 	g->open_files = g->open_files_max = o->open_files;
 	g->processes = o->processes;
 	g->memory_bytes = o->memory_bytes;
-	if (snapshot_load(g, VMM_SNAPSHOT_FD, memory_size(o->memory_bytes), &e))
+	if (snapshot_load(g, VMM_SNAPSHOT_FD, memory_size(o->memory_bytes), o->for_one_run, &e))
 		fail("%s", e.text);
 	guest_thread(g)->waits = false;
 	guest_thread(g)->tries_again = true;
@@ -235,6 +238,7 @@ int main(int argc, char **argv)
 		.program_fd = -1,
 	};
 	struct guest *g = &the_guest;
+	struct err e = { 0 };
 	const char **environment;
 	unsigned long count;
 	char *end;
@@ -261,6 +265,8 @@ int main(int argc, char **argv)
 	set_up(g, &options);
 	start(g, options.program_fd, argv[at], (const char *const *)(uintptr_t)&argv[at + 1],
 		environment);
+	if (options.warm && dirty_open(VMM_PROC_FD, &e))
+		fail("%s", e.text);
 	if (options.warm)
 		warm_open(g, options.warm);
 	run(g, &options);

@@ -197,8 +197,7 @@ int snapshot_write(struct guest *g, int fd, struct err *e)
 	buf_free(&taken.watches);
 	if (!books.len)
 		return -1;
-	/* The last page before the image is for whoever keeps the file. */
-	if (books.len > IMAGE - PAGE)
+	if (books.len > HOT_AT)
 		return err_set(e, ERR_SYSTEM, "the program has mapped too much for a snapshot");
 	if (pwrite(fd, books.data, books.len, 0) != (ssize_t)books.len)
 		return err_sys(e, "write the snapshot");
@@ -403,7 +402,12 @@ static int map_image(struct guest *g, uint64_t from, uint64_t to, struct err *e)
 	return 0;
 }
 
-int snapshot_load(struct guest *g, int fd, uint64_t memory_size, struct err *e)
+static const struct hot_range *hot_ranges(void)
+{
+	return (const struct hot_range *)(const void *)(file + HOT_AT);
+}
+
+int snapshot_load(struct guest *g, int fd, uint64_t memory_size, bool for_one_run, struct err *e)
 {
 	if (map_file(fd, e))
 		return -1;
@@ -417,9 +421,34 @@ int snapshot_load(struct guest *g, int fd, uint64_t memory_size, struct err *e)
 	find_words();
 	tick_set_ns_per_tsc_32(header()->ns_per_tsc_32);
 	processor_load_features(header()->features);
-	if (map_image(g, 0, image_size(), e) || new_machine(g, e) || snapshot_make_descriptors(e))
+	if (map_image(g, 0, image_size(), e))
 		return -1;
-	return begin(g, e);
+	hot_fetch(&g->mem, hot_ranges(), for_one_run ? header()->hot_count : header()->hot_written);
+	return new_machine(g, e) || snapshot_make_descriptors(e) || begin(g, e) ? -1 : 0;
+}
+
+/* ---- learning what is used ---- */
+
+int snapshot_watch_use(struct guest *g, int fd, struct err *e)
+{
+	if (map_file(fd, e) || snapshot_read_books(g, e) || map_image(g, 0, image_size(), e))
+		return -1;
+	hot_watch(&g->mem);
+	return new_machine(g, e) || begin(g, e) ? -1 : 0;
+}
+
+int snapshot_write_use(struct guest *g, struct err *e)
+{
+	static struct hot_range ranges[HOT_RANGES_MAX];
+	uint32_t counts[2]; /* hot_written, hot_count */
+
+	if (hot_learn(&g->mem, image_size(), ranges, &counts[0], &counts[1], e))
+		return -1;
+	if (pwrite(file_fd, ranges, HOT_SIZE, (off_t)HOT_AT) != HOT_SIZE ||
+		pwrite(file_fd, counts, sizeof(counts), offsetof(struct header, hot_written)) !=
+			sizeof(counts))
+		return err_sys(e, "write what the snapshot's program uses");
+	return 0;
 }
 
 /* ---- going back ---- */
@@ -602,6 +631,8 @@ static int verify_books(struct guest *g, struct err *e)
 	add_books(g, header()->names_count, &taken, true, &books);
 	h = (struct header *)(void *)books.data;
 	h->memory_size = header()->memory_size; /* a larger limit makes more room */
+	h->hot_written = header()->hot_written;
+	h->hot_count = header()->hot_count;
 	for (size_t at = 0; at < books.len; at++)
 		if ((uint8_t)books.data[at] != file[at])
 			return err_set(e, ERR_SYSTEM,

@@ -147,10 +147,22 @@ static bool is_header(const struct header *h, uint64_t size)
 	       memchr(h->features, '\0', sizeof(h->features));
 }
 
+static bool are_hot(const uint8_t *file, const struct header *h)
+{
+	const struct hot_range *at = (const struct hot_range *)(const void *)(file + HOT_AT);
+
+	if (h->hot_written > h->hot_count || h->hot_count > HOT_RANGES_MAX)
+		return false;
+	for (uint32_t i = 0; i < h->hot_count; i++)
+		if (at[i].start >= at[i].end || at[i].end > (uint64_t)h->next_chunk * (CHUNK / PAGE))
+			return false;
+	return true;
+}
+
 bool snapshot_is_sound(const uint8_t *file, uint64_t size)
 {
 	const struct header *h = (const struct header *)(const void *)file;
-	struct rest r = { file + sizeof(*h), file + IMAGE - PAGE };
+	struct rest r = { file + sizeof(*h), file + HOT_AT };
 	struct rest tables = { (const uint8_t *)h->extra_tables,
 		(const uint8_t *)h->extra_tables + sizeof(h->extra_tables) };
 
@@ -158,5 +170,5 @@ bool snapshot_is_sound(const uint8_t *file, uint64_t size)
 	       take_descriptors(&r, h) && take_areas(&r, h) && take_blocks(&r, h) &&
 	       take_chunks(&r, h, h->free_chunks_count) && take_threads(&r, h) &&
 	       take_strings(&r, h->names_count - 1) && r.at == file + h->words_at &&
-	       take_strings(&r, h->words_count);
+	       take_strings(&r, h->words_count) && are_hot(file, h);
 }

@@ -4,17 +4,21 @@
  *	recipes_count × struct recipe, watches_count × struct epoll_watch
  *	areas, blocks, free chunks
  *	threads_count × struct saved_thread, each with its polls behind it
- *	names, words: strings with their NULs */
+ *	names, words: strings with their NULs
+ *	HOT_AT: hot_count × struct hot_range */
 #ifndef HOTCELL_VMM_SNAPSHOT_FILE_H
 #define HOTCELL_VMM_SNAPSHOT_FILE_H
 
 #include "vmm/guest.h"
+#include "vmm/hot.h"
 #include "vmm/processor.h"
 
 #define IMAGE          (2UL << 20)
+/* The last page before the image is for whoever keeps the file. */
+#define HOT_AT         (IMAGE - 4096 - HOT_SIZE)
 #define SNAPSHOT_MAGIC 0x6c6c6563746f68ULL /* "hotcell" */
 
-enum { SNAPSHOT_VERSION = 5 };
+enum { SNAPSHOT_VERSION = 6 };
 
 struct header {
 	uint64_t magic;
@@ -39,6 +43,8 @@ struct header {
 	uint32_t threads_count;
 	int32_t current;
 	uint64_t ns_per_tsc_32;
+	uint32_t hot_written; /* of the ranges at HOT_AT */
+	uint32_t hot_count;   /* of all of them; 0: nothing is known */
 	struct signal_action actions[SIGNALS_MAX + 1];
 	char exe[PATH_SIZE];
 	char comm[16];

@@ -32,6 +32,7 @@
 enum { FAILED = 125, STREAMS = 3, PIDS_FROM = 1000000, PIDS = 1000000 };
 
 static enum warm_mode mode;
+static bool rehearses_after; /* once the snapshot is made */
 static bool is_spoiled;
 static uint8_t request[1 + WARM_REQUEST_MAX + WARM_SEED_SIZE];
 static uint8_t flags;    /* of it */
@@ -54,6 +55,7 @@ void warm_open(struct guest *g, enum warm_mode wanted)
 {
 	(void)g;
 	mode = wanted;
+	rehearses_after = wanted == WARM_MAKES_SNAPSHOT && fcntl(VMM_LINE_FD, F_GETFD) >= 0;
 	/* Programs that the guest executes have no part in it. */
 	fcntl(VMM_WARM_FD, F_SETFD, FD_CLOEXEC);
 	fcntl(VMM_LINE_FD, F_SETFD, FD_CLOEXEC);
@@ -138,18 +140,6 @@ static void tell_exited(uint8_t status)
 	stats_read(&m.vm);
 	put_exited(&frame, &m);
 	tell_engine();
-}
-
-void warm_idle(struct guest *g)
-{
-	struct err e = { 0 };
-
-	if (mode != WARM_MAKES_SNAPSHOT)
-		return;
-	guest_flush_output(g);
-	if (snapshot_write(g, VMM_SNAPSHOT_FD, &e))
-		give_up(g, &e);
-	_exit(0);
 }
 
 /* ---- a request ---- */
@@ -419,6 +409,13 @@ static void wait_for_reset(void)
 		_exit(FAILED);
 }
 
+/* The thread that waited for a request when the snapshot was made does so again. */
+static void wait_again(struct guest *g)
+{
+	guest_thread(g)->waits = false;
+	guest_thread(g)->tries_again = true;
+}
+
 static void end_run(struct guest *g, uint8_t status)
 {
 	bool is_rehearsal = flags & WARM_REHEARSAL;
@@ -430,7 +427,9 @@ static void end_run(struct guest *g, uint8_t status)
 		tell_exited(status);
 	else if (!is_rehearsal)
 		tell_keeper(is_spoiled ? WARM_DONE_SPOILED : WARM_DONE, status);
-	if (is_spoiled || flags & WARM_LAST)
+	if (rehearses_after && snapshot_write_use(g, &e))
+		give_up(g, &e);
+	if (is_spoiled || rehearses_after || flags & WARM_LAST)
 		_exit(0);
 	tick_stop();
 	if (!is_rehearsal)
@@ -444,9 +443,25 @@ static void end_run(struct guest *g, uint8_t status)
 		give_up(g, &e);
 	if (!is_quiet)
 		signal_settle_children(g);
-	/* The thread that waited for a request when the snapshot was made does so again. */
-	guest_thread(g)->waits = false;
-	guest_thread(g)->tries_again = true;
+	wait_again(g);
+}
+
+void warm_idle(struct guest *g)
+{
+	struct err e = { 0 };
+
+	if (mode != WARM_MAKES_SNAPSHOT)
+		return;
+	guest_flush_output(g);
+	if (snapshot_write(g, VMM_SNAPSHOT_FD, &e))
+		give_up(g, &e);
+	if (!rehearses_after)
+		_exit(0);
+	if (snapshot_watch_use(g, VMM_SNAPSHOT_FD, &e))
+		give_up(g, &e);
+	mode = WARM_SERVES;
+	reset_process(g);
+	wait_again(g);
 }
 
 bool warm_exit(struct guest *g, uint8_t status)

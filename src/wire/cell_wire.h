@@ -64,9 +64,11 @@ enum stdin_kind { STDIN_NULL = 1, STDIN_STREAM };
 enum exec_warm {
 	EXEC_COLD,
 	EXEC_SNAPSHOT,   /* run it until it waits for a request; its state goes into the file that
-	                     * comes with the frame */
+	                     * comes with the frame, and then, if there is a line, what pages it uses in a
+	                     * rehearsal that it finds there */
 	EXEC_WARM_START, /* start a machine from the snapshot that comes with the frame: no run yet,
 	                     * and no answer */
+	EXEC_WARM_START_ONCE, /* likewise, for a single run */
 	EXEC_WARM_RUN, /* a run that the machine has from the engine needs its files and streams */
 	EXEC_WARM_COUNT,
 };

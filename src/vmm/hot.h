@@ -1,0 +1,31 @@
+/* hot: the pages of a snapshot that nearly every run needs.
+ *
+ * A new machine meets each of them with a fault, which on some hosts takes 7 µs; several hundred make most of
+ * what a machine costs that is used once. So they are learnt from a rehearsal when the snapshot is made, and a
+ * machine that starts from it has its own copies of them before it begins: KVM then finds up to eight with
+ * one fault. */
+#ifndef HOTCELL_VMM_HOT_H
+#define HOTCELL_VMM_HOT_H
+
+#include "vmm/mem.h"
+
+#include <stddef.h>
+
+/* Pages, by their number in the image. */
+struct hot_range {
+	uint32_t start;
+	uint32_t end;
+};
+
+enum { HOT_RANGES_MAX = 7680, HOT_SIZE = HOT_RANGES_MAX * sizeof(struct hot_range) };
+
+/* From here on it is noted what is used; there must be no machine yet. */
+void hot_watch(struct mem *m);
+/* What was, since then: first the ranges that were written, then those that were not. Returns 0 or -1. */
+int hot_learn(const struct mem *m, uint64_t image_size, struct hot_range *ret, uint32_t *ret_written,
+	uint32_t *ret_count, struct err *e);
+
+/* Makes own copies. It is no harm if it cannot. */
+void hot_fetch(const struct mem *m, const struct hot_range *ranges, uint32_t count);
+
+#endif
