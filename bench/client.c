@@ -41,7 +41,7 @@ enum {
 	PARALLEL_MAX = 2,
 	PAUSE_US = 2000,
 	TURN = 5,         /* runs in a row, for those that take part in every round */
-	READY_US = 60000, /* a cell that is made ahead is there, and has rehearsed */
+	READY_US = 150000, /* cells that were made ahead are there, and have rehearsed */
 };
 
 struct line;
@@ -61,7 +61,9 @@ struct line {
 	char *fields[FIELDS_MAX]; /* what follows the kind; ends with NULL */
 	int namespace_fd;
 	struct hotcell_request request;
-	struct hotcell_cell *cell; /* ahead: waits for the next run */
+	struct hotcell_cell *cell;       /* warm: serves all runs */
+	struct hotcell_cell *pool[TURN]; /* ahead: wait for the next turn */
+	unsigned used;                   /* of those */
 };
 
 static struct line lines[LINES_MAX];
@@ -237,15 +239,32 @@ static long long run_warm(struct line *line)
 	return took;
 }
 
-/* Its cell was made when the run before it was over, and is used once. */
+/* Each cell of the pool serves one run. */
 static long long run_ahead(struct line *line)
 {
-	long long took = run_warm(line);
+	long long took;
 
-	if (line->cell)
-		hotcell_cell_free(line->cell);
-	line->cell = make_cell(line);
+	if (!line->pool[line->used])
+		return -1;
+	line->request.cell = line->pool[line->used];
+	took = run_library(line);
+	line->request.cell = NULL;
+	hotcell_cell_free(line->pool[line->used]);
+	line->pool[line->used++] = NULL;
 	return took;
+}
+
+/* Before its turn, and not during it: what is measured is a run that finds its pool ready. */
+static void fill_pool(struct line *line)
+{
+	if (line->kind->run != run_ahead)
+		return;
+	line->request.cell_ends = 1;
+	for (unsigned i = 0; i < TURN; i++)
+		if (!line->pool[i])
+			line->pool[i] = make_cell(line);
+	line->used = 0;
+	pause_us(READY_US);
 }
 
 static const struct kind kinds[] = {
@@ -391,13 +410,14 @@ static void measure_latency(unsigned rounds, unsigned seconds)
 			/* Round 1 has all of them, so that none is left without a figure. */
 			if (round && (round - 1) % line->every)
 				continue;
+			fill_pool(line);
 			for (unsigned run = 0; run < turn; run++) {
 				long long took = line->kind->run(line);
 
 				if (took >= 0 && round)
 					printf("latency %s %lld\n", line->id, took);
 				/* What it left to be cleared up is not the next one's burden. */
-				pause_us(line->kind->run == run_ahead ? READY_US : PAUSE_US);
+				pause_us(PAUSE_US);
 			}
 		}
 		fflush(stdout);
@@ -433,7 +453,8 @@ static unsigned work_in_processes(struct line *line, unsigned parallel, long lon
 struct slot {
 	struct hotcell_request request; /* must stay while the work goes on */
 	struct hotcell_work *work;
-	struct hotcell_cell *next; /* ahead: is being made meanwhile */
+	struct hotcell_cell *next;  /* ahead: is being made meanwhile */
+	struct hotcell_cell *spare; /* likewise, where cells serve again */
 };
 
 static bool slot_start(struct line *line, struct slot *slot)
@@ -445,7 +466,17 @@ static bool slot_start(struct line *line, struct slot *slot)
 		slot->next = slot->next ? slot->next : make_cell(line);
 		slot->request.cell = slot->next;
 	}
-	if (line->kind->run == run_ahead) {
+	if (line->kind->run == run_ahead &&
+		line->request.isolation == HOTCELL_ISOLATION_VM) {
+		/* Two cells take turns: in one of them another machine gets ready. */
+		struct hotcell_cell *ready = slot->next ? slot->next : make_cell(line);
+
+		slot->next = slot->spare ? slot->spare : make_cell(line);
+		slot->spare = ready;
+		slot->request.cell = ready;
+		slot->request.machine_ends = 1;
+		slot->request.cell_ends = 0;
+	} else if (line->kind->run == run_ahead) {
 		slot->request.cell = slot->next ? slot->next : make_cell(line);
 		slot->next = make_cell(line);
 	}
@@ -467,7 +498,8 @@ static bool slot_finish(struct line *line, struct slot *slot)
 	else
 		good = check_result(line, result);
 	slot->work = NULL;
-	if (slot->request.cell && slot->request.cell != slot->next)
+	if (slot->request.cell && slot->request.cell != slot->next &&
+		slot->request.cell != slot->spare)
 		hotcell_cell_free(slot->request.cell);
 	slot->request.cell = NULL;
 	return good;
@@ -494,9 +526,12 @@ static unsigned work_in_engine(struct line *line, unsigned parallel, long long e
 				busy--;
 		}
 	}
-	for (unsigned i = 0; i < parallel; i++)
+	for (unsigned i = 0; i < parallel; i++) {
 		if (slots[i].next)
 			hotcell_cell_free(slots[i].next);
+		if (slots[i].spare)
+			hotcell_cell_free(slots[i].spare);
+	}
 	return good;
 }
 

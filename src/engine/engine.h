@@ -137,8 +137,6 @@ int line_rehearse(struct hotcell_cell *cell, const struct buf *rehearsal, struct
 void line_close(struct hotcell_cell *cell);
 /* Gives it a request with `flags`. If it is gone already, that is told by an event. */
 void line_ask(struct hotcell_cell *cell, uint8_t flags, const struct buf *request);
-/* Its run is over, and it is to serve another one. */
-void line_reset(struct hotcell_cell *cell);
 
 /* ---- tool.c: a language as it is installed here ---- */
 struct tool {
@@ -170,8 +168,9 @@ int run_for_snapshot(struct hotcell *h, const struct tool *tool, const struct pr
 void run_on_made(struct hotcell_work *work);
 void run_on_frame(struct hotcell_work *work, uint8_t type, struct frame_in *in);
 void run_on_room(struct hotcell_work *work);
-/* What a warm machine says; `type` 0: it is gone. */
+/* What a warm machine says, and that it is gone. */
 void run_on_line(struct hotcell_work *work, uint8_t type, struct frame_in *in);
+void run_on_line_end(struct hotcell_work *work);
 void run_on_usage(struct hotcell_work *work, const struct usage *usage);
 /* The cell is no more. */
 void run_on_gone(struct hotcell_work *work);

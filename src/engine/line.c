@@ -23,8 +23,10 @@ static void on_event(struct hotcell *h, struct source *source, uint32_t events)
 		return;
 	if (got != 1)
 		line_close(cell);
-	if (cell->work)
-		run_on_line(cell->work, got == 1 ? type : 0, &in);
+	if (cell->work && got == 1)
+		run_on_line(cell->work, type, &in);
+	else if (cell->work)
+		run_on_line_end(cell->work);
 }
 
 void line_close(struct hotcell_cell *cell)
@@ -101,12 +103,4 @@ void line_ask(struct hotcell_cell *cell, uint8_t flags, const struct buf *reques
 
 	if (cell->line_fd >= 0)
 		(void)!sendmsg(cell->line_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-}
-
-void line_reset(struct hotcell_cell *cell)
-{
-	const uint8_t order = WARM_RESET;
-
-	if (cell->line_fd >= 0)
-		(void)!send(cell->line_fd, &order, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }

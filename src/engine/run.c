@@ -64,8 +64,6 @@ static void leave_cell(struct hotcell_work *work)
 	} else if (work->clears && !work->cell->gone) {
 		if (work->request.machine_ends)
 			line_close(work->cell);
-		else
-			line_reset(work->cell);
 		/* What one run left, another one's must not find. */
 		if (!work->is_quiet || work->request.machine_ends) {
 			put_bare(&work->engine->out, CELL_CLEAR);
@@ -509,20 +507,34 @@ static void go_out(struct hotcell_work *work)
 	begin_staging(work);
 }
 
+/* What a quiet run can be told of: anything else takes a keeper. */
+static bool ends_quietly(const struct msg_exited *m)
+{
+	return m->ended_by == ENDED_BY_ITSELF && m->warm && m->nothing_new && !m->disk_full;
+}
+
+static bool is_quiet_now(const struct hotcell_work *work)
+{
+	return work->is_quiet && work->step == WORK_RUNNING;
+}
+
 void run_on_line(struct hotcell_work *work, uint8_t type, struct frame_in *in)
 {
 	struct msg_exited exited;
 
-	if (!work->is_quiet || work->step != WORK_RUNNING) {
-		if (type)
-			on_garbage(work);
-	} else if (type == 0 || (type == CELL_GOES_OUT && get_bare(in))) {
+	if (is_quiet_now(work) && type == CELL_GOES_OUT && get_bare(in))
 		go_out(work);
-	} else if (type == CELL_EXITED && get_exited(in, &exited)) {
+	else if (is_quiet_now(work) && type == CELL_EXITED && get_exited(in, &exited) &&
+		 ends_quietly(&exited))
 		on_exited(work, &exited);
-	} else {
+	else
 		on_garbage(work);
-	}
+}
+
+void run_on_line_end(struct hotcell_work *work)
+{
+	if (is_quiet_now(work))
+		go_out(work);
 }
 
 void run_on_usage(struct hotcell_work *work, const struct usage *usage)

@@ -152,8 +152,8 @@ static void wait_for_request(void)
 	do
 		n = read(VMM_LINE_FD, request, 1 + WARM_REQUEST_MAX);
 	while (n < 0 && errno == EINTR);
-	if (n < 1 || request[0] & WARM_RESET)
-		_exit(FAILED); /* the engine is gone, or does not speak like this */
+	if (n < 1)
+		_exit(FAILED); /* the engine is gone */
 	if (getrandom(request + n, WARM_SEED_SIZE, 0) != WARM_SEED_SIZE)
 		_exit(FAILED);
 	flags = request[0];
@@ -220,6 +220,9 @@ static void take_streams(struct guest *g)
 		_exit(FAILED); /* the keeper is gone */
 	memcpy(streams, CMSG_DATA(&control.head), sizeof(streams));
 	place_streams(streams);
+	/* Only now: the run before may have locked it. */
+	if (chdir("/workspace") && chdir("/"))
+		_exit(FAILED);
 	file_update_output(g);
 	for (int i = 0; i < 2; i++)
 		if (kept_len[i])
@@ -392,21 +395,6 @@ static void reset_process(struct guest *g)
 		path_forget_opening(i);
 	signal_forget_noted();
 	umask(022);
-	if (chdir("/workspace") && chdir("/"))
-		_exit(FAILED);
-}
-
-/* Going back takes a while, and whoever waits for the results comes first. */
-static void wait_for_reset(void)
-{
-	uint8_t order = 0;
-	ssize_t n;
-
-	do
-		n = read(VMM_LINE_FD, &order, sizeof(order));
-	while (n < 0 && errno == EINTR);
-	if (n != 1 || order != WARM_RESET)
-		_exit(FAILED);
 }
 
 /* The thread that waited for a request when the snapshot was made does so again. */
@@ -432,8 +420,6 @@ static void end_run(struct guest *g, uint8_t status)
 	if (is_spoiled || rehearses_after || flags & WARM_LAST)
 		_exit(0);
 	tick_stop();
-	if (!is_rehearsal)
-		wait_for_reset();
 	if (!is_quiet)
 		reset_process(g);
 	request_len = request_at = 0;

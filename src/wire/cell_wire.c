@@ -203,7 +203,8 @@ bool get_exited(struct frame_in *f, struct msg_exited *m)
 	for (int i = 0; i < 2; i++)
 		m->out[i] = frame_get_bytes(f, &m->out_len[i]);
 	m->text = frame_get_string(f);
-	return frame_in_done(f) && has_name && m->ended_by < ENDED_BY_COUNT;
+	return frame_in_done(f) && has_name && m->ended_by < ENDED_BY_COUNT &&
+	       m->out_len[0] <= EXITED_OUTPUT_MAX && m->out_len[1] <= EXITED_OUTPUT_MAX;
 }
 
 void put_file(struct frame_out *f, const struct msg_file *m)

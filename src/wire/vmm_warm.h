@@ -2,10 +2,11 @@
  *
  *	engine → VMM   a byte of warm_flags, then the request as the driver reads it
  *	VMM → engine   frames of wire/cell_wire.h: EXITED at the end of a quiet run, or GOES_OUT
- *	engine → VMM   one byte, WARM_RESET: the run's results are out, go back to the snapshot
  *
  *	keeper → VMM   one byte, WARM_STAGED, and three descriptors: the run's stdin, stdout, stderr
  *	VMM → keeper   struct warm_answer, at the end of a run that has gone out
+ *
+ * With its last word about a run the VMM goes back to the snapshot; a request that comes meanwhile waits.
  *
  * A run is quiet as long as it has made no call that may look at, or change, anything but its own memory,
  * has printed little, and has not taken long. The keeper knows nothing of it: engine and VMM are by
@@ -39,8 +40,7 @@ enum warm_flags {
 	WARM_OUT = 2,  /* the run has gone out before it began: it has files, or input */
 	WARM_REHEARSAL = 4, /* its output goes nowhere, and it is not answered; so that the first real
 	                     * one finds everything in place */
-	WARM_RESET = 8,
-	WARM_STAGED = 16,
+	WARM_STAGED = 8,
 };
 
 enum warm_kind {

@@ -121,9 +121,9 @@ class Hotcell:
 # ---- many runs in one cell ----
 
 
-def in_one_cell(programs, isolation, *lines, language="python", count=False):
+def in_one_cell(programs, isolation, *lines, language="python", count=False, once=False):
     """What library/reuse answers to each of these lines."""
-    done = subprocess.run([programs / "reuse", isolation, language, *["count"] * count],
+    done = subprocess.run([programs / "reuse", isolation, language, *["count"] * count, *["once"] * once],
                           input="".join(line + "\n" for line in lines), capture_output=True, text=True,
                           timeout=PATIENCE_S)
     assert (done.returncode, done.stderr) == (0, ""), (done.returncode, done.stderr)

@@ -167,6 +167,34 @@ def test_a_run_in_a_vm_finds_all_in_place_whatever_was_before(programs, name):
     assert told[1] == told[4]
 
 
+# ---- machines that serve one run each, in one cell ----
+
+LEAVES = {
+    "nothing": "pass",
+    "files": "open('left', 'w'); open('/tmp/left', 'w'); __import__('os').chmod('.', 0)",
+    "processes": "import os, time\\nif os.fork() == 0:\\n  os.setsid()\\n  if os.fork() == 0: time.sleep(99)\\n  os._exit(0)",
+    "failure": "raise SystemExit(3)",
+    "crash": "import ctypes; ctypes.string_at(0)",
+    "no time": "while True: pass",
+    "output": "print('x' * 50000, end='')",
+}
+
+
+@pytest.mark.parametrize("name", LEAVES)
+def test_a_machine_for_each_run_finds_nothing_of_the_one_before(programs, name):
+    """Numbers of processes tell machines apart: those of one follow each other."""
+    look = ("9000 40 - import os, random; print(sorted(os.listdir()), os.listdir('/tmp'), "
+            "len([n for n in os.listdir('/proc') if n.isdigit()]), os.getpid(), random.random(), end='')")
+    leave = f"100 40 - {LEAVES[name]}"
+    first, _, second, quiet, third = in_one_cell(
+        programs, "vm", look, leave, look, "9000 40 - print(1, end='')", look, once=True)
+    assert quiet == "exited 0 1|"
+    places, pids, numbers = zip(*[(line.rsplit(" ", 2)[0], *line.rstrip("|").split()[-2:]) for line in (first, second, third)])
+    assert places == ("exited 0 ['main.py'] [] 1",) * 3
+    assert len(set(numbers)) == 3
+    assert all(abs(int(a) - int(b)) > 10 for a, b in zip(pids, pids[1:])), pids
+
+
 # ---- many runs of JavaScript in one warm machine ----
 
 def in_one_machine(programs, *codes):

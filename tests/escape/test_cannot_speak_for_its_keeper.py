@@ -24,8 +24,8 @@ def frame(kind, *fields):
 
 
 # EXITED: ended by itself, status 0; and OUTPUT on stdout. See src/wire/cell_wire.h.
-EXITED = frame(71, struct.pack("<BIQQQQB", 0, 0, 1, 1, 1, 1, 0), struct.pack("<I", 1), b"\0")
-OUTPUT = frame(70, b"\1", struct.pack("<I", 6), b"forged")
+EXITED = frame(73, struct.pack("<BIQQQQB", 0, 0, 1, 1, 1, 1, 0), struct.pack("<I", 1), b"\0")
+OUTPUT = frame(72, b"\1", struct.pack("<I", 6), b"forged")
 
 
 @pytest.mark.every_isolation

@@ -1,7 +1,8 @@
-/* reuse ISOLATION LANGUAGE [count]: a program that runs code again and again in one cell that it made
+/* reuse ISOLATION LANGUAGE [count] [once]: a program that runs code again and again in one cell that it made
  * ahead, for test_library.py. Each line of its standard input is "CPU-MS OPEN-FILES SETTING CODE" (a setting
  * of "-" is none, "\n" is a line's end); it answers with the reason, the exit code and the output; first of
- * all with the number of unknown system calls, if that is asked for. */
+ * all with the number of unknown system calls, if that is asked for. With `once` each has a machine of its
+ * own. */
 #include <hotcell.h>
 
 #include <stdio.h>
@@ -29,7 +30,12 @@ int main(int argc, char **argv)
 	char setting[64];
 	unsigned long long cpu_ms;
 	unsigned long long open_files;
+	int counts = 0;
 
+	for (int i = 3; i < argc; i++) {
+		counts |= strcmp(argv[i], "count") == 0;
+		request.machine_ends |= strcmp(argv[i], "once") == 0;
+	}
 	if (argc > 2)
 		request.language = argv[2];
 	request.isolation = argc > 1 && strcmp(argv[1], "vm") == 0 ? HOTCELL_ISOLATION_VM :
@@ -53,7 +59,7 @@ int main(int argc, char **argv)
 			fprintf(stderr, "%s\n", e.text);
 			return 1;
 		}
-		if (argc > 3)
+		if (counts)
 			printf("%llu %s ", (unsigned long long)result->vm.unknown_calls,
 				result->vm.missing_call);
 		printf("%s %d %s|", hotcell_reason_name(result->reason), result->exit_code,
