@@ -144,14 +144,22 @@ static void tell_exited(uint8_t status)
 
 /* ---- a request ---- */
 
+static bool is_waited_for(void)
+{
+	struct pollfd line = { .fd = VMM_LINE_FD, .events = POLLIN };
+
+	return poll(&line, 1, 0) > 0;
+}
+
 static void wait_for_request(void)
 {
 	ssize_t n;
 
-	/* In between nothing in the machine moves, whoever else in it waits for whatever. */
+	/* In between nothing in the machine moves, whoever else in it waits for whatever. A rehearsal is for
+	 * the time until somebody comes. */
 	do
 		n = read(VMM_LINE_FD, request, 1 + WARM_REQUEST_MAX);
-	while (n < 0 && errno == EINTR);
+	while ((n < 0 && errno == EINTR) || (n > 0 && request[0] & WARM_REHEARSAL && is_waited_for()));
 	if (n < 1)
 		_exit(FAILED); /* the engine is gone */
 	if (getrandom(request + n, WARM_SEED_SIZE, 0) != WARM_SEED_SIZE)
