@@ -40,7 +40,7 @@ enum {
 	OUT_MAX = 4096,
 	PARALLEL_MAX = 2,
 	PAUSE_US = 2000,
-	TURN = 5,         /* runs in a row, for those that take part in every round */
+	TURN = 5,          /* runs in a row, for those that take part in every round */
 	READY_US = 150000, /* cells that were made ahead are there, and have rehearsed */
 };
 
@@ -466,8 +466,7 @@ static bool slot_start(struct line *line, struct slot *slot)
 		slot->next = slot->next ? slot->next : make_cell(line);
 		slot->request.cell = slot->next;
 	}
-	if (line->kind->run == run_ahead &&
-		line->request.isolation == HOTCELL_ISOLATION_VM) {
+	if (line->kind->run == run_ahead && line->request.isolation == HOTCELL_ISOLATION_VM) {
 		/* Two cells take turns: in one of them another machine gets ready. */
 		struct hotcell_cell *ready = slot->next ? slot->next : make_cell(line);
 

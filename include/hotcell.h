@@ -122,7 +122,7 @@ struct hotcell_request {
 	const char *output_dir;    /* generated files are copied here */
 	struct hotcell_cell *cell; /* run in this one, made before; default: one of its own */
 	int cell_ends;             /* that cell is not used again after this run */
-	int machine_ends;          /* a warm machine in it is not: it serves this run only. Behind it
+	int machine_ends;    /* a warm machine in it is not: it serves this run only. Behind it
 	                            * everything in the cell is ended and removed, and another machine
 	                            * gets ready */
 	const char *profile; /* what a warm machine has loaded; default: what suits the code */

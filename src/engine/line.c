@@ -13,7 +13,8 @@
 static void on_event(struct hotcell *h, struct source *source, uint32_t events)
 {
 	struct hotcell_cell *cell =
-		(struct hotcell_cell *)((char *)source - offsetof(struct hotcell_cell, line_source));
+		(struct hotcell_cell *)((char *)source -
+					offsetof(struct hotcell_cell, line_source));
 	struct frame_in in;
 	uint8_t type = 0;
 	int got = frame_recv(cell->line_fd, h->in_buffer, MSG_DONTWAIT, &type, &in, NULL);

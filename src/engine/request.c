@@ -437,8 +437,8 @@ int request_build_warm(struct hotcell_work *work, struct err *e)
 	/* The text itself, where it fits: the driver need not read the file then. */
 	if (q->code && b->len + request_code_length(q) <= FRAME_DATA_MAX) {
 		buf_add(b, q->code, request_code_length(q));
-		work->may_be_quiet = work->staging.count == 1 && !q->have_stdin_fd && !q->stdin_data &&
-				     !is_told_early(&work->limits);
+		work->may_be_quiet = work->staging.count == 1 && !q->have_stdin_fd &&
+				     !q->stdin_data && !is_told_early(&work->limits);
 	}
 	if (b->len > WARM_REQUEST_MAX)
 		return err_set(e, ERR_LIMIT, "arguments and environment together are over %d bytes",

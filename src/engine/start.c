@@ -43,10 +43,9 @@ static int begin(struct hotcell_work *work, const struct cell_wish *wish, struct
 	work->compiles_apart = wish->kind == ISOLATION_VM && request_compiles(work);
 	if (work->compiles_apart ? take_compilers_cell(work, e) : work_take_cell(work, wish, e))
 		return -1;
-	if (work->profile &&
-		(line_open(work->cell, work->profile, work->snapshot_fd, work_is_machines_last(work),
-			 &(struct buf){ 0 }, e) ||
-			request_build_warm(work, e)))
+	if (work->profile && (line_open(work->cell, work->profile, work->snapshot_fd,
+				      work_is_machines_last(work), &(struct buf){ 0 }, e) ||
+				     request_build_warm(work, e)))
 		return -1;
 	result_begin(work);
 	work_enter_cell(work);

@@ -48,13 +48,13 @@ struct hotcell_work {
 	char **raw_argv;               /* run exactly this: for probing */
 	const struct profile *profile; /* of the warm machine that is to serve it; NULL: none */
 	struct buf warm_request;       /* for that machine's driver */
-	bool may_be_quiet;             /* that machine may have it without the keeper (wire/vmm_warm.h) */
-	bool is_quiet;                 /* it has it so */
-	bool has_gone_out;             /* it had */
-	int64_t asked_us;              /* since then */
-	uint64_t quiet_us;             /* for so long */
-	bool clears;                   /* a cell that it does not own is emptied after it */
-	int snapshot_fd;               /* of that; or to be filled, if it runs to make one; -1 */
+	bool may_be_quiet; /* that machine may have it without the keeper (wire/vmm_warm.h) */
+	bool is_quiet;     /* it has it so */
+	bool has_gone_out; /* it had */
+	int64_t asked_us;  /* since then */
+	uint64_t quiet_us; /* for so long */
+	bool clears;       /* a cell that it does not own is emptied after it */
+	int snapshot_fd;   /* of that; or to be filled, if it runs to make one; -1 */
 	char *entry;
 
 	struct limits limits;

@@ -13,19 +13,15 @@
  * RUNNING lasts until the program that was started ends. Then whatever it left behind is killed,
  * the pipes are read to their end, and EXITED is sent: after that nothing of the run is alive.
  * Sending to the engine may block; while it does, the clock and the lifeline are still watched. */
-#include "keeper/keeper.h"
+#include "keeper/inner.h"
 
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/own.h"
-#include "keeper/files.h"
-#include "keeper/program.h"
 #include "keeper/vmm.h"
-#include "keeper/warm.h"
 #include "wire/vmm_start.h"
-#include "workspace/walk.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -35,55 +31,12 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
-
-enum state { IDLE, RUNNING, ENDING };
-
-struct keeper {
-	const struct keeper_options *options;
-	struct files files;
-	struct program program;
-	struct warm warm;
-	bool in_warm; /* the run is a warm machine's */
-	enum state state;
-	int signal_fd;
-	bool hung_up; /* the engine or the warden is gone: leave */
-
-	enum ended_by ended_by;
-	int64_t started_us;
-	int64_t deadline_us;
-	int64_t last_kill_us;
-	uint64_t output_max;
-	uint64_t file_max;
-	bool list_when_done;
-	uint64_t output_seen[2];
-
-	/* Of a warm machine that had to end after its run. */
-	int told_status;
-	bool is_told;
-	bool exited_warm;
-	bool nothing_new;
-	struct {
-		const uint8_t *data;
-		size_t len;
-	} last[2]; /* output that goes with EXITED */
-
-	struct err put_error; /* kind is ERR_NONE while staging goes well */
-
-	/* Input for the program that its pipe had no room for yet. While there is some, nothing is
-	 * read from the engine: back-pressure. */
-	uint8_t stdin_data[FRAME_MAX];
-	size_t stdin_at;
-	size_t stdin_len;
-	bool stdin_ends;
-};
 
 /* One keeper per process; its buffers are too large for a stack. */
 static struct keeper the_keeper;
 static uint8_t in_buffer[FRAME_MAX];
-static struct frame_out out_frame;
 
-static void end_program(struct keeper *k, enum ended_by why)
+void keeper_end_program(struct keeper *k, enum ended_by why)
 {
 	if (k->state == IDLE)
 		return;
@@ -104,17 +57,17 @@ static void on_lifeline(struct keeper *k)
 	if (n != 1)
 		return;
 	if (order == 'x')
-		end_program(k, ENDED_BY_CANCEL);
+		keeper_end_program(k, ENDED_BY_CANCEL);
 	else if (order == 'c')
-		end_program(k, ENDED_BY_CPU);
+		keeper_end_program(k, ENDED_BY_CPU);
 	else if (order == 'm')
-		end_program(k, ENDED_BY_MEMORY);
+		keeper_end_program(k, ENDED_BY_MEMORY);
 }
 
 static void watch_clock(struct keeper *k)
 {
 	if (k->state == RUNNING && k->deadline_us && clock_now_us() >= k->deadline_us)
-		end_program(k, ENDED_BY_TIMEOUT);
+		keeper_end_program(k, ENDED_BY_TIMEOUT);
 }
 
 /* Milliseconds that poll() may sleep. */
@@ -126,7 +79,7 @@ static int patience_ms(const struct keeper *k)
 }
 
 /* Sends, and waits as long as the engine takes; the clock and the lifeline go on meanwhile. */
-static int send_frame(void *context, const struct frame_out *frame)
+int keeper_send(void *context, const struct frame_out *frame)
 {
 	struct keeper *k = context;
 
@@ -147,120 +100,6 @@ static int send_frame(void *context, const struct frame_out *frame)
 		watch_clock(k);
 	}
 	return 1;
-}
-
-static bool disk_is_full(const char *path)
-{
-	struct statvfs s;
-
-	return statvfs(path, &s) == 0 && (s.f_bavail == 0 || (s.f_files && s.f_favail == 0));
-}
-
-static int is_at_limit(void *context, const char *path, const struct stat *status)
-{
-	const struct keeper *k = context;
-
-	(void)path;
-	return S_ISREG(status->st_mode) && (uint64_t)status->st_size >= k->file_max;
-}
-
-/* A program that fails beside a file of exactly the largest size has hit that limit. */
-static bool file_is_at_limit(struct keeper *k, const char *dir)
-{
-	auto_close int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct walk_options options = {
-		.entries_max = 10000, .depth_max = 32, .on_entry = is_at_limit, .context = k
-	};
-	bool complete;
-
-	return fd >= 0 && k->file_max && walk(fd, &options, &complete) == 1;
-}
-
-/* Only asked when something went wrong: reading directories takes time. */
-static bool hit_disk_limit(struct keeper *k)
-{
-	const struct keeper_options *o = k->options;
-
-	if (k->program.wait_status == 0)
-		return false;
-	if (o->owns_disk && (disk_is_full(o->workspace) || disk_is_full(o->tmp)))
-		return true;
-	return file_is_at_limit(k, o->workspace) || file_is_at_limit(k, o->tmp);
-}
-
-static void send_exited(struct keeper *k, const char *text)
-{
-	struct msg_exited m = {
-		.ended_by = (uint8_t)k->ended_by,
-		.wait_status = (uint32_t)k->program.wait_status,
-		.wall_us = (uint64_t)(clock_now_us() - k->started_us),
-		.cpu_us = k->program.cpu_us,
-		.max_rss_bytes = k->program.max_rss_bytes,
-		.processes = k->program.processes,
-		.disk_full = hit_disk_limit(k),
-		.warm = k->exited_warm,
-		.nothing_new = k->nothing_new,
-		.out = { k->last[0].data, k->last[1].data },
-		.out_len = { k->last[0].len, k->last[1].len },
-		.text = text,
-	};
-
-	if (k->options->runs_vmm)
-		vmm_read_stats(&m.vm);
-	put_exited(&out_frame, &m);
-	send_frame(k, &out_frame);
-}
-
-static void send_last_bytes(struct keeper *k, int which, const uint8_t *data, size_t len)
-{
-	struct msg_output m = {
-		.stream = which ? STREAM_STDERR : STREAM_STDOUT,
-		.data = data,
-		.data_len = len,
-	};
-
-	put_output(&out_frame, &m);
-	send_frame(k, &out_frame);
-}
-
-static void send_last(struct keeper *k, int which)
-{
-	if (k->last[which].len)
-		send_last_bytes(k, which, k->last[which].data, k->last[which].len);
-	k->last[which].len = 0;
-}
-
-/* Passes on what there is in one pipe; returns false at its end. */
-static bool forward(struct keeper *k, int which)
-{
-	static uint8_t piece[FRAME_DATA_MAX];
-	ssize_t n = read(k->program.out_fd[which], piece, sizeof(piece));
-	struct msg_output m = {
-		.stream = which ? STREAM_STDERR : STREAM_STDOUT,
-		.data = piece,
-		.data_len = n > 0 ? (size_t)n : 0,
-	};
-
-	if (n < 0)
-		return errno == EAGAIN || errno == EINTR;
-	if (n == 0)
-		return false;
-	if (k->output_max && m.data_len > k->output_max - k->output_seen[which])
-		m.data_len = k->output_max - k->output_seen[which];
-	k->output_seen[which] += m.data_len;
-	if (m.data_len) {
-		put_output(&out_frame, &m);
-		send_frame(k, &out_frame);
-	}
-	if (k->output_max && k->output_seen[which] >= k->output_max)
-		end_program(k, ENDED_BY_OUTPUT);
-	return true;
-}
-
-static void on_output(struct keeper *k, int which)
-{
-	if (!forward(k, which))
-		close(take_fd(&k->program.out_fd[which]));
 }
 
 static void feed_stdin(struct keeper *k)
@@ -340,12 +179,12 @@ static void on_exec(struct keeper *k, struct msg_exec *m, int fd)
 		k->state = RUNNING;
 		/* A machine may be no more by now. */
 		if (k->program.main_reaped)
-			end_program(k, ENDED_BY_ITSELF);
+			keeper_end_program(k, ENDED_BY_ITSELF);
 		return;
 	}
 	k->put_error = (struct err){ 0 };
 	k->ended_by = ENDED_BY_FAILURE;
-	send_exited(k, e.text);
+	output_send_exited(k, e.text);
 }
 
 static void on_stdin(struct keeper *k, struct frame_in *in)
@@ -430,7 +269,7 @@ static void on_frame(struct keeper *k, uint8_t type, struct frame_in *in, int fd
 	case CELL_LIST:
 		if (!get_bare(in))
 			break;
-		files_list(&k->files, send_frame, k);
+		files_list(&k->files, keeper_send, k);
 		return;
 	case CELL_CLEAR:
 		if (k->state != IDLE || !get_bare(in))
@@ -446,7 +285,7 @@ static void on_frame(struct keeper *k, uint8_t type, struct frame_in *in, int fd
 	case CELL_GET:
 		if (!get_get(in, &get))
 			break;
-		files_get(&k->files, get.path, send_frame, k);
+		files_get(&k->files, get.path, keeper_send, k);
 		return;
 	default:
 		break;
@@ -477,99 +316,30 @@ static void on_child(struct keeper *k)
 		;
 	program_reap(&k->program);
 	if (k->state == RUNNING && k->program.main_reaped)
-		end_program(k, ENDED_BY_ITSELF);
-}
-
-/* All writers are dead, so both pipes come to their end. Unless one was handed to somebody outside
- * (a process cell has no wall), or waits in a socket for the kernel to collect: hence the bound. */
-static void drain(struct keeper *k)
-{
-	int64_t until_us = clock_now_us() + 100000;
-
-	while (!k->hung_up && (k->program.out_fd[0] >= 0 || k->program.out_fd[1] >= 0)) {
-		struct pollfd fds[2] = {
-			{ .fd = k->program.out_fd[0], .events = POLLIN },
-			{ .fd = k->program.out_fd[1], .events = POLLIN },
-		};
-
-		if (poll(fds, 2, clock_ms_until(until_us)) == 0)
-			return;
-		for (int which = 0; which < 2; which++)
-			if (fds[which].revents)
-				on_output(k, which);
-	}
-}
-
-/* Reads what there is: the machine lives on, so the pipes have no end. */
-static void drain_warm(struct keeper *k, int which)
-{
-	uint64_t before;
-
-	send_last(k, which);
-	do {
-		before = k->output_seen[which];
-		if (k->program.out_fd[which] >= 0)
-			on_output(k, which);
-	} while (k->output_seen[which] > before && !k->hung_up);
-}
-
-/* What is left in a pipe at the end, if it is little. */
-static size_t read_last(struct keeper *k, int which, uint8_t *ret)
-{
-	size_t max = EXITED_OUTPUT_MAX;
-	ssize_t n;
-
-	if (k->program.out_fd[which] < 0)
-		return 0;
-	if (k->output_max && k->output_max - k->output_seen[which] < max)
-		max = k->output_max - k->output_seen[which];
-	n = read(k->program.out_fd[which], ret, max);
-	if (n <= 0)
-		return 0;
-	k->output_seen[which] += (size_t)n;
-	if (k->output_max && k->output_seen[which] >= k->output_max) {
-		send_last_bytes(k, which, ret, (size_t)n);
-		end_program(k, ENDED_BY_OUTPUT);
-		return 0;
-	}
-	return (size_t)n;
-}
-
-/* That less came than was asked for says nothing: a program may have made packets of its output. */
-static bool has_more(int fd)
-{
-	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
-
-	return poll(&poll_fd, 1, 0) > 0 && poll_fd.revents & POLLIN;
+		keeper_end_program(k, ENDED_BY_ITSELF);
 }
 
 /* Every frame wakes the engine; a run that prints little and makes no file is told by one. */
 static void finish_warm(struct keeper *k, const struct warm_answer *answer)
 {
-	static uint8_t data[2][EXITED_OUTPUT_MAX];
 	bool nothing_new;
 
 	k->program.wait_status = (int)((answer->status & 0xff) << 8);
 	k->program.cpu_us = answer->cpu_us;
 	k->program.max_rss_bytes = answer->max_rss_bytes;
-	for (int which = 0; which < 2; which++) {
-		k->last[which].data = data[which];
-		k->last[which].len = read_last(k, which, data[which]);
-		if (k->last[which].len && has_more(k->program.out_fd[which]))
-			drain_warm(k, which);
-	}
+	output_keep(k);
 	if (k->state != RUNNING)
 		return; /* it printed too much, and is being ended */
 	nothing_new = k->list_when_done && !files_anything_new(&k->files);
 	k->exited_warm = true;
 	k->nothing_new = nothing_new;
-	send_exited(k, "");
+	output_send_exited(k, "");
 	k->last[0].len = k->last[1].len = 0;
 	k->nothing_new = false;
 	program_close_pipes(&k->program);
 	k->state = IDLE;
 	if (k->list_when_done && !nothing_new)
-		files_list(&k->files, send_frame, k);
+		files_list(&k->files, keeper_send, k);
 }
 
 /* Its next run fails and says why, whether that has been asked for already or not. */
@@ -577,7 +347,7 @@ static void on_broken(struct keeper *k, const char *text)
 {
 	err_set(&k->put_error, ERR_SYSTEM, "%s", text);
 	if (k->in_warm)
-		end_program(k, ENDED_BY_FAILURE);
+		keeper_end_program(k, ENDED_BY_FAILURE);
 }
 
 static void on_warm(struct keeper *k)
@@ -605,7 +375,7 @@ static void on_warm(struct keeper *k)
 	/* Whatever the run has started goes with its machine. */
 	k->told_status = (int)((answer.status & 0xff) << 8);
 	k->is_told = true;
-	end_program(k, ENDED_BY_ITSELF);
+	keeper_end_program(k, ENDED_BY_ITSELF);
 }
 
 static void finish_if_over(struct keeper *k)
@@ -615,19 +385,19 @@ static void finish_if_over(struct keeper *k)
 	program_reap(&k->program);
 	if (!k->program.all_reaped) {
 		if (clock_now_us() - k->last_kill_us > 15000)
-			end_program(k, k->ended_by);
+			keeper_end_program(k, k->ended_by);
 		return;
 	}
-	drain(k);
+	output_drain(k);
 	if (k->is_told)
 		k->program.wait_status = k->told_status;
-	send_exited(k, k->put_error.text);
+	output_send_exited(k, k->put_error.text);
 	k->put_error = (struct err){ 0 };
 	program_close(&k->program);
 	k->state = IDLE;
 	/* Unasked: it would be asked for next. */
 	if (k->list_when_done)
-		files_list(&k->files, send_frame, k);
+		files_list(&k->files, keeper_send, k);
 }
 
 static void step(struct keeper *k)
@@ -651,9 +421,9 @@ static void step(struct keeper *k)
 	if (fds[6].revents)
 		on_warm(k);
 	if (fds[3].revents && k->program.out_fd[0] >= 0)
-		on_output(k, 0);
+		output_pass(k, 0);
 	if (fds[4].revents && k->program.out_fd[1] >= 0)
-		on_output(k, 1);
+		output_pass(k, 1);
 	if (fds[5].revents)
 		feed_stdin(k);
 	if (fds[1].revents)
@@ -707,7 +477,7 @@ void keeper_main(const struct keeper_options *options)
 
 	if (begin(k, options, &e)) {
 		k->ended_by = ENDED_BY_FAILURE;
-		send_exited(k, e.text);
+		output_send_exited(k, e.text);
 		return;
 	}
 	while (!k->hung_up)

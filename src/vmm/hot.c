@@ -25,7 +25,8 @@ static void note_read(void *context, uint64_t physical)
 		uses->data[physical / PAGE] = READ;
 }
 
-static uint32_t add_ranges(const struct buf *uses, char wanted, struct hot_range *ranges, uint32_t count)
+static uint32_t add_ranges(
+	const struct buf *uses, char wanted, struct hot_range *ranges, uint32_t count)
 {
 	uint32_t first = count;
 
@@ -40,8 +41,8 @@ static uint32_t add_ranges(const struct buf *uses, char wanted, struct hot_range
 	return count;
 }
 
-int hot_learn(const struct mem *m, uint64_t image_size, struct hot_range *ret, uint32_t *ret_written,
-	uint32_t *ret_count, struct err *e)
+int hot_learn(const struct mem *m, uint64_t image_size, struct hot_range *ret,
+	uint32_t *ret_written, uint32_t *ret_count, struct err *e)
 {
 	auto_buf struct buf uses = { 0 };
 	const struct dirty_range *dirty;

@@ -22,8 +22,8 @@ enum { HOT_RANGES_MAX = 7680, HOT_SIZE = HOT_RANGES_MAX * sizeof(struct hot_rang
 /* From here on it is noted what is used; there must be no machine yet. */
 void hot_watch(struct mem *m);
 /* What was, since then: first the ranges that were written, then those that were not. Returns 0 or -1. */
-int hot_learn(const struct mem *m, uint64_t image_size, struct hot_range *ret, uint32_t *ret_written,
-	uint32_t *ret_count, struct err *e);
+int hot_learn(const struct mem *m, uint64_t image_size, struct hot_range *ret,
+	uint32_t *ret_written, uint32_t *ret_count, struct err *e);
 
 /* Makes own copies. It is no harm if it cannot. */
 void hot_fetch(const struct mem *m, const struct hot_range *ranges, uint32_t count);

@@ -22,8 +22,7 @@ int snapshot_write_use(struct guest *g, struct err *e);
 
 /* Into a guest with nothing in it but its limits: memory, books and machine. `memory_size` is what to
  * reserve; a snapshot may need more. For one run memory matters less than time. */
-int snapshot_load(
-	struct guest *g, int fd, uint64_t memory_size, bool for_one_run, struct err *e);
+int snapshot_load(struct guest *g, int fd, uint64_t memory_size, bool for_one_run, struct err *e);
 
 /* The two steps of loading that need no machine. The first says whether the bytes (all before the image;
  * `size` is that of the whole file) can be one, and takes them; the second reads them into the guest. */

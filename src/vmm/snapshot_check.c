@@ -154,7 +154,8 @@ static bool are_hot(const uint8_t *file, const struct header *h)
 	if (h->hot_written > h->hot_count || h->hot_count > HOT_RANGES_MAX)
 		return false;
 	for (uint32_t i = 0; i < h->hot_count; i++)
-		if (at[i].start >= at[i].end || at[i].end > (uint64_t)h->next_chunk * (CHUNK / PAGE))
+		if (at[i].start >= at[i].end ||
+			at[i].end > (uint64_t)h->next_chunk * (CHUNK / PAGE))
 			return false;
 	return true;
 }

@@ -13,7 +13,7 @@
 #include "vmm/hot.h"
 #include "vmm/processor.h"
 
-#define IMAGE          (2UL << 20)
+#define IMAGE (2UL << 20)
 /* The last page before the image is for whoever keeps the file. */
 #define HOT_AT         (IMAGE - 4096 - HOT_SIZE)
 #define SNAPSHOT_MAGIC 0x6c6c6563746f68ULL /* "hotcell" */

@@ -35,10 +35,10 @@ static enum warm_mode mode;
 static bool rehearses_after; /* once the snapshot is made */
 static bool is_spoiled;
 static uint8_t request[1 + WARM_REQUEST_MAX + WARM_SEED_SIZE];
-static uint8_t flags;    /* of it */
-static bool is_running;  /* between a request and its answer */
-static bool is_whole;    /* the driver has read all of it */
-static bool is_quiet;    /* the run has left no trace but in its memory (wire/vmm_warm.h) */
+static uint8_t flags;   /* of it */
+static bool is_running; /* between a request and its answer */
+static bool is_whole;   /* the driver has read all of it */
+static bool is_quiet;   /* the run has left no trace but in its memory (wire/vmm_warm.h) */
 static uint8_t seed[WARM_SEED_SIZE];
 static size_t request_len; /* of what is left to be read */
 static size_t request_at;
@@ -159,7 +159,8 @@ static void wait_for_request(void)
 	 * the time until somebody comes. */
 	do
 		n = read(VMM_LINE_FD, request, 1 + WARM_REQUEST_MAX);
-	while ((n < 0 && errno == EINTR) || (n > 0 && request[0] & WARM_REHEARSAL && is_waited_for()));
+	while ((n < 0 && errno == EINTR) ||
+		(n > 0 && request[0] & WARM_REHEARSAL && is_waited_for()));
 	if (n < 1)
 		_exit(FAILED); /* the engine is gone */
 	if (getrandom(request + n, WARM_SEED_SIZE, 0) != WARM_SEED_SIZE)

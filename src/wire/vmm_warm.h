@@ -38,7 +38,8 @@ enum {
 enum warm_flags {
 	WARM_LAST = 1, /* the machine is not used again */
 	WARM_OUT = 2,  /* the run has gone out before it began: it has files, or input */
-	WARM_REHEARSAL = 4, /* its output goes nowhere, and it is not answered; so that the first real
+	WARM_REHEARSAL =
+		4, /* its output goes nowhere, and it is not answered; so that the first real
 	                     * one finds everything in place */
 	WARM_STAGED = 8,
 };

@@ -1,0 +1,65 @@
+/* inner: what the files of the keeper share. */
+#ifndef HOTCELL_KEEPER_INNER_H
+#define HOTCELL_KEEPER_INNER_H
+
+#include "keeper/files.h"
+#include "keeper/keeper.h"
+#include "keeper/program.h"
+#include "keeper/warm.h"
+
+enum state { IDLE, RUNNING, ENDING };
+
+struct keeper {
+	const struct keeper_options *options;
+	struct files files;
+	struct program program;
+	struct warm warm;
+	bool in_warm; /* the run is a warm machine's */
+	enum state state;
+	int signal_fd;
+	bool hung_up; /* the engine or the warden is gone: leave */
+
+	enum ended_by ended_by;
+	int64_t started_us;
+	int64_t deadline_us;
+	int64_t last_kill_us;
+	uint64_t output_max;
+	uint64_t file_max;
+	bool list_when_done;
+	uint64_t output_seen[2];
+
+	/* Of a warm machine that had to end after its run. */
+	int told_status;
+	bool is_told;
+	bool exited_warm;
+	bool nothing_new;
+	struct {
+		const uint8_t *data;
+		size_t len;
+	} last[2]; /* output that goes with EXITED */
+
+	struct err put_error; /* kind is ERR_NONE while staging goes well */
+
+	/* Input for the program that its pipe had no room for yet. While there is some, nothing is
+	 * read from the engine: back-pressure. */
+	uint8_t stdin_data[FRAME_MAX];
+	size_t stdin_at;
+	size_t stdin_len;
+	bool stdin_ends;
+};
+
+/* ---- keeper.c ---- */
+void keeper_end_program(struct keeper *k, enum ended_by why);
+/* Sends, and waits as long as the engine takes; the clock and the lifeline go on meanwhile. */
+int keeper_send(void *context, const struct frame_out *frame);
+
+/* ---- output.c: what a program prints, and how it ended ---- */
+/* Passes on what there is in one pipe; closes it at its end. */
+void output_pass(struct keeper *k, int which);
+/* All writers are dead: reads to the end. */
+void output_drain(struct keeper *k);
+/* A warm machine lives on: reads what there is, and keeps it for EXITED if it is little. */
+void output_keep(struct keeper *k);
+void output_send_exited(struct keeper *k, const char *text);
+
+#endif
