@@ -18,11 +18,13 @@ endef
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 14
 
-.PHONY: deps test-deps languages
+.PHONY: deps test-deps optional-deps languages
 deps:
 	$(call install_missing,$(PACKAGES_BUILD) $(PACKAGES_RUN))
 test-deps: deps
 	$(call install_missing,$(PACKAGES_TEST) $(PACKAGES_LANGUAGES) $(PACKAGES_GUEST) $(PACKAGES_NESTED))
+optional-deps:
+	@tools/fetch-bun $(BUILD)/bun
 languages: deps ## install every listed language and Python's data stack
 	$(call install_missing,$(PACKAGES_LANGUAGES))
 
@@ -47,7 +49,7 @@ run: build ## install what is missing, build, run a first snippet
 	@tools/first-run $(BUILD)/hotcell
 
 .PHONY: test test-guest test-svm test-nested lint
-test: test-deps build build-san ## everything that must pass
+test: test-deps build build-san optional-deps ## everything that must pass
 	@tools/run-tests
 test-guest: test-deps build ## on another kernel, with cgroup version 2 or none, in an emulated machine
 	@tools/guest

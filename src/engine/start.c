@@ -106,6 +106,25 @@ int start_set_out(struct hotcell_work *work, struct err *e)
 	return collect_prepare(work, e) || begin(work, &wish, e) ? -1 : 0;
 }
 
+static bool has_last_line(const struct language *l, const struct candidate *c)
+{
+	return tool_command(&c->last_line, &l->last_line)->count > 0;
+}
+
+/* Where another program of the language could do it, it is told which one was found instead. */
+static int check_last_line(const struct tool *tool, struct err *e)
+{
+	const struct language *l = tool->language;
+	bool another_can = false;
+
+	if (has_last_line(l, tool->candidate))
+		return 0;
+	for (unsigned i = 0; i < l->find_count; i++)
+		another_can |= has_last_line(l, &l->find[i]);
+	return err_set(e, ERR_UNAVAILABLE, "%s cannot echo the value of a last line%s%s", l->name,
+		another_can ? " with " : "", another_can ? tool->program : "");
+}
+
 int hotcell_start(struct hotcell *h, const struct hotcell_request *request,
 	struct hotcell_work **ret, struct hotcell_error *error)
 {
@@ -118,13 +137,7 @@ int hotcell_start(struct hotcell *h, const struct hotcell_request *request,
 			h, request, language, &work->wish.kind, work->why, sizeof(work->why), &e) ||
 		tool_find(h, language, false, work->wish.kind, &work->tool, &e))
 		goto failed;
-	if (request->last_line &&
-		!tool_command(&work->tool.candidate->last_line, &language->last_line)->count) {
-		err_set(&e, ERR_UNAVAILABLE, "%s cannot echo the value of a last line",
-			language->name);
-		goto failed;
-	}
-	if (start_set_out(work, &e))
+	if ((request->last_line && check_last_line(&work->tool, &e)) || start_set_out(work, &e))
 		goto failed;
 	*ret = work;
 	return 0;
