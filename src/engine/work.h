@@ -104,17 +104,21 @@ struct hotcell_work {
 	struct err failure;
 };
 
-void work_goto(struct hotcell_work *work, enum work_step step);
-/* Ends the work without a result. */
-void work_fail(struct hotcell_work *work, const struct err *e);
-void work_free(struct hotcell_work *work);
-
+/* ---- work.c ---- */
 /* A cell for it: its own, or the request's if that suits. */
 int work_take_cell(struct hotcell_work *work, const struct cell_wish *wish, struct err *e);
+/* Gives it back, or ends it. */
+void work_leave_cell(struct hotcell_work *work);
+/* Ends the work without a result. */
+void work_fail(struct hotcell_work *work, const struct err *e);
+void work_finish(struct hotcell_work *work);
+void work_free(struct hotcell_work *work);
 /* Whether a warm machine that serves it serves no other. */
 bool work_is_machines_last(const struct hotcell_work *work);
+
+/* ---- run.c ---- */
+void work_goto(struct hotcell_work *work, enum work_step step);
 void work_enter_cell(struct hotcell_work *work);
-void work_finish(struct hotcell_work *work);
 void work_on_time(struct timer *timer);
 
 /* ---- start.c ---- */

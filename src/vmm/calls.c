@@ -7,6 +7,7 @@
 #include "vmm/call_misc.h"
 #include "vmm/call_path.h"
 #include "vmm/call_poll.h"
+#include "vmm/call_signal.h"
 #include "vmm/call_socket.h"
 #include "vmm/call_time.h"
 #include "vmm/call_xattr.h"

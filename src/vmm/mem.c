@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/own.h"
+#include "vmm/areas.h"
 #include "vmm/stub/layout.h"
 #include "vmm/tables.h"
 #include "vmm/try.h"
@@ -11,21 +12,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Where mappings go that may go anywhere. Apart, so that plain data share blocks with plain data
- * (see want() in tables.c). */
-#define PLACE_FILES    0x7d0000000000UL
-#define PLACE_DATA     0x7e0000000000UL
-#define PLACE_RESERVED 0x7e8000000000UL
-#define PLACE_END      0x7f0000000000UL
-/* Hints are followed below this: some programs keep short pointers. Above it they are wishes for
- * disorder, and every mapping in another gigabyte costs two page tables. */
-#define HINTS_END (1UL << 40)
 /* Larger mappings get memory where they are touched. */
 #define EAGER_MAX (64UL << 20)
 #define LAZY_MIN  (64UL << 10)
-#define AREAS_MAX 65530
-
-enum { STRING_STEP = 256 };
 
 void *mem_grow(void *old, uint32_t *room, uint32_t wanted, size_t size)
 {
@@ -129,155 +118,7 @@ uint32_t mem_name(struct mem *m, const char *name)
 	return m->names_count++;
 }
 
-/* ---- areas ---- */
-
-uint32_t mem_first(const struct mem *m, uint64_t address)
-{
-	uint32_t low = 0;
-	uint32_t high = m->areas_count;
-
-	while (low < high) {
-		uint32_t middle = (low + high) / 2;
-
-		if (m->areas[middle].end <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
-}
-
-struct area *mem_find(const struct mem *m, uint64_t address)
-{
-	uint32_t i = mem_first(m, address);
-
-	return i < m->areas_count && m->areas[i].start <= address ? &m->areas[i] : NULL;
-}
-
-bool mem_is_free(const struct mem *m, uint64_t start, uint64_t end)
-{
-	uint32_t i = mem_first(m, start);
-
-	return i == m->areas_count || m->areas[i].start >= end;
-}
-
-static uint64_t first_fit(const struct mem *m, uint64_t from, uint64_t to, uint64_t length)
-{
-	uint64_t align = length >= CHUNK ? CHUNK : PAGE;
-	uint64_t at = from;
-
-	for (uint32_t i = mem_first(m, from); i < m->areas_count && m->areas[i].start < at + length;
-		i++)
-		if (m->areas[i].end > at)
-			at = (m->areas[i].end + align - 1) / align * align;
-	return at + length <= to ? at : 0;
-}
-
-uint64_t mem_place(
-	const struct mem *m, uint64_t hint, uint64_t length, unsigned protection, bool is_file)
-{
-	uint64_t at;
-
-	if (length > ADDRESS_END)
-		return 0;
-	hint = PAGE_DOWN(hint);
-	if (hint >= LOW_END && length <= HINTS_END && hint <= HINTS_END - length &&
-		mem_is_free(m, hint, hint + length))
-		return hint;
-	if (protection == PROT_NONE)
-		at = first_fit(m, PLACE_RESERVED, PLACE_END, length);
-	else if (is_file || protection & PROT_EXEC)
-		at = first_fit(m, PLACE_FILES, PLACE_DATA, length);
-	else
-		at = first_fit(m, PLACE_DATA, PLACE_RESERVED, length);
-	return at ? at : first_fit(m, 0x100000000000UL, PLACE_FILES, length);
-}
-
-static int insert(struct mem *m, uint32_t at, const struct area *area)
-{
-	if (m->areas_count >= AREAS_MAX)
-		return -ENOMEM;
-	m->areas = mem_grow(m->areas, &m->areas_room, m->areas_count + 1, sizeof(*m->areas));
-	memmove(&m->areas[at + 1], &m->areas[at], (m->areas_count - at) * sizeof(*m->areas));
-	m->areas[at] = *area;
-	m->areas_count++;
-	return 0;
-}
-
-static void delete (struct mem *m, uint32_t from, uint32_t to)
-{
-	if (from == to)
-		return;
-	memmove(&m->areas[from], &m->areas[to], (m->areas_count - to) * sizeof(*m->areas));
-	m->areas_count -= to - from;
-}
-
-static int split(struct mem *m, uint64_t at)
-{
-	uint32_t i = mem_first(m, at);
-	struct area upper;
-	int result;
-
-	if (i == m->areas_count || m->areas[i].start >= at)
-		return 0;
-	upper = m->areas[i];
-	upper.start = at;
-	upper.offset += at - m->areas[i].start;
-	result = insert(m, i + 1, &upper);
-	if (result == 0)
-		m->areas[i].end = at;
-	return result;
-}
-
-static bool joins(const struct area *lower, const struct area *upper)
-{
-	return lower->end == upper->start && lower->protection == upper->protection &&
-	       lower->kind == upper->kind && lower->name == upper->name &&
-	       lower->may_write == upper->may_write &&
-	       (lower->kind == AREA_ANONYMOUS || lower->kind == AREA_HEAP ||
-		       lower->offset + (lower->end - lower->start) == upper->offset);
-}
-
-static void join(struct mem *m, uint32_t i)
-{
-	if (i + 1 < m->areas_count && joins(&m->areas[i], &m->areas[i + 1])) {
-		m->areas[i].end = m->areas[i + 1].end;
-		delete (m, i + 1, i + 2);
-	}
-}
-
-static int set_area(struct mem *m, const struct area *area)
-{
-	uint32_t from;
-	uint32_t to;
-	int result = split(m, area->start);
-
-	if (result == 0)
-		result = split(m, area->end);
-	if (result)
-		return result;
-	from = mem_first(m, area->start);
-	to = mem_first(m, area->end);
-	while (to < m->areas_count && m->areas[to].start < area->end)
-		to++;
-	delete (m, from, to);
-	result = insert(m, from, area);
-	if (result)
-		return result;
-	join(m, from);
-	if (from > 0)
-		join(m, from - 1);
-	return 0;
-}
-
 /* ---- content ---- */
-
-static uint64_t to_block_end(uint64_t start, uint64_t end)
-{
-	uint64_t next = (start / CHUNK + 1) * CHUNK;
-
-	return next < end ? next : end;
-}
 
 bool mem_is_zero(const uint8_t *page)
 {
@@ -397,7 +238,7 @@ int mem_map(struct mem *m, const struct area *area)
 	int result = wipe(m, area->start, area->end);
 
 	if (result == 0)
-		result = set_area(m, area);
+		result = areas_set(m, area);
 	return result ? result : tables_sync(m, area->start, area->end, how_to_map(area));
 }
 
@@ -435,7 +276,7 @@ int mem_map_file(struct mem *m, const struct area *area, int fd)
 	if (result == 0)
 		result = put_file(m, area, fd);
 	if (result == 0)
-		result = set_area(m, area);
+		result = areas_set(m, area);
 	if (result == 0)
 		return tables_sync(m, area->start, area->end, how_to_map_file(area));
 	/* Part of the file may be there already, behind what is no file's or nothing at all: as with
@@ -476,18 +317,18 @@ int mem_move_shared(struct mem *m, const struct area *area, uint64_t from, uint6
 		munmap(whole, new_length); /* what has been moved has left a hole */
 		return result;
 	}
-	result = set_area(m, area);
+	result = areas_set(m, area);
 	return result ? result : tables_sync(m, area->start, area->end, TABLES_BIND);
 }
 
 int mem_unmap(struct mem *m, uint64_t start, uint64_t end)
 {
-	int result = split(m, start);
+	int result = areas_split(m, start);
 	uint32_t from;
 	uint32_t to;
 
 	if (result == 0)
-		result = split(m, end);
+		result = areas_split(m, end);
 	if (result == 0)
 		result = wipe(m, start, end);
 	if (result)
@@ -495,7 +336,7 @@ int mem_unmap(struct mem *m, uint64_t start, uint64_t end)
 	from = to = mem_first(m, start);
 	while (to < m->areas_count && m->areas[to].start < end)
 		to++;
-	delete (m, from, to);
+	areas_delete(m, from, to);
 	/* Entries for single pages stay: taking them away costs more than the program gains by being
 	 * told of its error. Whole blocks go. */
 	for (uint64_t at = start;;) {
@@ -529,7 +370,7 @@ int mem_protect(struct mem *m, uint64_t start, uint64_t end, unsigned protection
 			changed.protection = (uint8_t)protection;
 			if (a->kind == AREA_SHARED && protection & PROT_WRITE && !a->may_write)
 				return -EACCES;
-			result = set_area(m, &changed);
+			result = areas_set(m, &changed);
 			if (result == 0)
 				result = tables_sync(m, at, next, how_to_map(&changed));
 			if (result)
@@ -602,96 +443,4 @@ int mem_fault(struct mem *m, uint64_t address, uint64_t error_code)
 	end = a->end < end ? a->end : end;
 	/* No memory: as if it were not there, for want of anything better. */
 	return tables_sync(m, start, end, TABLES_BIND) ? SEGV_MAPERR : 0;
-}
-
-/* ---- the program's memory, for the VMM ---- */
-
-int mem_pieces(
-	struct mem *m, uint64_t address, uint64_t size, bool to_write, struct iovec *ret, int max)
-{
-	int count = 0;
-
-	while (size && count < max) {
-		const struct area *a = address >= LOW_END ? mem_find(m, address) : NULL;
-		uint64_t end;
-		struct block *b;
-
-		if (!a || !(a->protection &
-				  (to_write ? PROT_WRITE : PROT_READ | PROT_WRITE | PROT_EXEC)))
-			return count ? count : -EFAULT;
-		end = to_block_end(address, a->end);
-		if (end - address > size)
-			end = address + size;
-		b = tables_block(m, address);
-		if (!b) {
-			if (tables_sync(
-				    m, PAGE_DOWN(address), PAGE_DOWN(address) + PAGE, TABLES_BIND))
-				return count ? count : -EFAULT;
-			b = tables_block(m, address);
-		}
-		ret[count].iov_base = m->host + (uint64_t)b->chunk * CHUNK + address % CHUNK;
-		ret[count].iov_len = end - address;
-		/* Often one area follows on another. */
-		if (count && (uint8_t *)ret[count - 1].iov_base + ret[count - 1].iov_len ==
-				     (uint8_t *)ret[count].iov_base)
-			ret[count - 1].iov_len += ret[count].iov_len;
-		else
-			count++;
-		size -= end - address;
-		address = end;
-	}
-	return count;
-}
-
-static int copy(struct mem *m, uint8_t *ours, uint64_t address, size_t size, bool to_write)
-{
-	while (size) {
-		struct iovec piece;
-
-		if (mem_pieces(m, address, size, to_write, &piece, 1) != 1)
-			return -EFAULT;
-		if (to_write ? try_copy(piece.iov_base, ours, piece.iov_len) :
-			       try_copy(ours, piece.iov_base, piece.iov_len))
-			return -EFAULT;
-		ours += piece.iov_len;
-		address += piece.iov_len;
-		size -= piece.iov_len;
-	}
-	return 0;
-}
-
-int mem_read(struct mem *m, void *to, uint64_t from, size_t size)
-{
-	return copy(m, to, from, size, false);
-}
-
-int mem_write(struct mem *m, uint64_t to, const void *from, size_t size)
-{
-	return copy(m, (uint8_t *)(uintptr_t)from, to, size, true);
-}
-
-int mem_string(struct mem *m, char *to, uint64_t from, size_t size)
-{
-	size_t done = 0;
-
-	while (done < size) {
-		struct iovec piece;
-		const char *end;
-		size_t len;
-
-		if (mem_pieces(m, from + done, size - done, false, &piece, 1) != 1)
-			return -EFAULT;
-		len = piece.iov_len < STRING_STEP ? piece.iov_len : STRING_STEP;
-		/* Not beyond the page that it may end in: the next one may have no memory. */
-		if ((from + done) % PAGE + len > PAGE)
-			len = PAGE - (from + done) % PAGE;
-		if (try_copy(to + done, piece.iov_base, len))
-			return -EFAULT;
-		/* Looked for in our copy: another process may be writing to shared memory. */
-		end = memchr(to + done, '\0', len);
-		if (end)
-			return (int)(end - to);
-		done += len;
-	}
-	return -ENAMETOOLONG;
 }

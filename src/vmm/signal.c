@@ -24,10 +24,10 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#define BIT(n)             (1ULL << ((n)-1))
-#define UNBLOCKABLE        (BIT(SIGKILL) | BIT(SIGSTOP))
-#define IGNORED_BY_DEFAULT (BIT(SIGCHLD) | BIT(SIGURG) | BIT(SIGWINCH) | BIT(SIGCONT))
-#define STOPS_BY_DEFAULT   (BIT(SIGSTOP) | BIT(SIGTSTP) | BIT(SIGTTIN) | BIT(SIGTTOU))
+#define IGNORED_BY_DEFAULT                                                                         \
+	(SIGNAL_BIT(SIGCHLD) | SIGNAL_BIT(SIGURG) | SIGNAL_BIT(SIGWINCH) | SIGNAL_BIT(SIGCONT))
+#define STOPS_BY_DEFAULT                                                                           \
+	(SIGNAL_BIT(SIGSTOP) | SIGNAL_BIT(SIGTSTP) | SIGNAL_BIT(SIGTTIN) | SIGNAL_BIT(SIGTTOU))
 
 enum { HANDLER_DEFAULT = 0, HANDLER_IGNORE = 1, RED_ZONE = 128, HANDLER_STACK = 65536 };
 
@@ -72,7 +72,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
 	the_guest->infos[number] = *info;
 	if (info->si_code <= 0) /* from a process */
 		the_guest->infos[number].si_pid = pids_shown(info->si_pid);
-	__atomic_fetch_or(&noted, BIT(number), __ATOMIC_SEQ_CST);
+	__atomic_fetch_or(&noted, SIGNAL_BIT(number), __ATOMIC_SEQ_CST);
 	vcpu_interrupt(&the_guest->cpu);
 }
 
@@ -104,12 +104,12 @@ const sigset_t *signal_waiting_mask(void)
 
 /* ---- whose it is ---- */
 
-static bool is_ignored(const struct guest *g, int number)
+bool signal_is_ignored(const struct guest *g, int number)
 {
 	uint64_t handler = g->actions[number].handler;
 
 	return handler == HANDLER_IGNORE ||
-	       (handler == HANDLER_DEFAULT && BIT(number) & IGNORED_BY_DEFAULT);
+	       (handler == HANDLER_DEFAULT && SIGNAL_BIT(number) & IGNORED_BY_DEFAULT);
 }
 
 static uint64_t ignored_ones(const struct guest *g)
@@ -117,8 +117,8 @@ static uint64_t ignored_ones(const struct guest *g)
 	uint64_t bits = 0;
 
 	for (int n = 1; n <= SIGNALS_MAX; n++)
-		if (is_ignored(g, n))
-			bits |= BIT(n);
+		if (signal_is_ignored(g, n))
+			bits |= SIGNAL_BIT(n);
 	return bits;
 }
 
@@ -157,13 +157,13 @@ void signal_raise(struct guest *g, struct thread *thread, int number, const sigi
 
 	made.si_pid = g->pid;
 	made.si_uid = 1000;
-	if (thread && is_ignored(g, number) && !(thread->blocked & BIT(number)))
+	if (thread && signal_is_ignored(g, number) && !(thread->blocked & SIGNAL_BIT(number)))
 		return;
 	g->infos[number] = info ? *info : made;
 	if (thread)
-		thread->pending |= BIT(number);
+		thread->pending |= SIGNAL_BIT(number);
 	else
-		g->pending |= BIT(number);
+		g->pending |= SIGNAL_BIT(number);
 }
 
 void signal_fault(struct guest *g, int number, int code, uint64_t address)
@@ -173,12 +173,12 @@ void signal_fault(struct guest *g, int number, int code, uint64_t address)
 	g->infos[number] = (siginfo_t){ .si_signo = number, .si_code = code };
 	g->infos[number].si_addr = (void *)(uintptr_t)address; // NOLINT(performance-no-int-to-ptr)
 	/* One that is blocked or ignored cannot be put off: the program could not go on. */
-	if (t->blocked & BIT(number) || g->actions[number].handler == HANDLER_IGNORE) {
-		t->blocked &= ~BIT(number);
+	if (t->blocked & SIGNAL_BIT(number) || g->actions[number].handler == HANDLER_IGNORE) {
+		t->blocked &= ~SIGNAL_BIT(number);
 		g->actions[number].handler = HANDLER_DEFAULT;
 		signal_publish(g);
 	}
-	t->pending |= BIT(number);
+	t->pending |= SIGNAL_BIT(number);
 }
 
 void signal_forget_noted(void)
@@ -221,7 +221,7 @@ void signal_forget_handlers(struct guest *g)
 
 /* ---- frames ---- */
 
-static bool on_alt_stack(const struct thread *t, uint64_t stack)
+bool signal_on_alt_stack(const struct thread *t, uint64_t stack)
 {
 	return t->alt_stack.size && stack > t->alt_stack.base &&
 	       stack - t->alt_stack.base <= t->alt_stack.size;
@@ -289,7 +289,7 @@ static int enter_handler(struct guest *g, int number)
 	uint64_t stack = r->rsp - RED_ZONE;
 	uint64_t xsave;
 
-	if (action->flags & SA_ONSTACK && t->alt_stack.size && !on_alt_stack(t, r->rsp))
+	if (action->flags & SA_ONSTACK && t->alt_stack.size && !signal_on_alt_stack(t, r->rsp))
 		stack = t->alt_stack.base + t->alt_stack.size;
 	xsave = (stack - XSAVE_SIZE - 4) & ~63ULL;
 	/* As after a call: the return address lies where alignment expects it. */
@@ -303,9 +303,9 @@ static int enter_handler(struct guest *g, int number)
 	if (t->restores_blocked)
 		t->blocked = t->blocked_before;
 	t->restores_blocked = false;
-	t->blocked |= action->mask & ~UNBLOCKABLE;
+	t->blocked |= action->mask & ~SIGNAL_UNBLOCKABLE;
 	if (!(action->flags & SA_NODEFER))
-		t->blocked |= BIT(number);
+		t->blocked |= SIGNAL_BIT(number);
 	r->rip = action->handler;
 	r->rsp = stack;
 	r->rdi = (uint64_t)number;
@@ -366,7 +366,7 @@ int64_t call_rt_sigreturn(struct guest *g, const uint64_t a[6])
 		xsave.region[6] &= 0xffff; /* MXCSR: no reserved bits */
 		vcpu_set_xsave(&g->cpu, &xsave);
 	}
-	t->blocked = c.mask & ~UNBLOCKABLE;
+	t->blocked = c.mask & ~SIGNAL_UNBLOCKABLE;
 	t->tries_again = false;
 	return CALL_SET_REGISTERS;
 }
@@ -375,7 +375,7 @@ int64_t call_rt_sigreturn(struct guest *g, const uint64_t a[6])
 
 static void act_by_default(struct guest *g, int number)
 {
-	if (BIT(number) & STOPS_BY_DEFAULT) {
+	if (SIGNAL_BIT(number) & STOPS_BY_DEFAULT) {
 		guest_flush_output(g);
 		raise(SIGSTOP);
 		return;
@@ -419,10 +419,10 @@ void signal_deliver(struct guest *g)
 		number = __builtin_ctzll(bits) + 1;
 		/* Faults first: their frame must be that of the instruction. */
 		for (int n = 1; n <= SIGNALS_MAX; n++)
-			if (bits & BIT(n) && is_fault(n))
+			if (bits & SIGNAL_BIT(n) && is_fault(n))
 				number = n;
-		t->pending &= ~BIT(number);
-		if (is_ignored(g, number))
+		t->pending &= ~SIGNAL_BIT(number);
+		if (signal_is_ignored(g, number))
 			continue;
 		if (g->actions[number].handler == HANDLER_DEFAULT) {
 			act_by_default(g, number);
@@ -432,237 +432,4 @@ void signal_deliver(struct guest *g)
 		if (enter_handler(g, number))
 			guest_die(g, SIGSEGV);
 	}
-}
-
-/* ---- calls ---- */
-
-int64_t call_rt_sigaction(struct guest *g, const uint64_t a[6])
-{
-	uint64_t number = a[0];
-	struct signal_action action;
-
-	if (number < 1 || number > SIGNALS_MAX || a[3] != 8)
-		return -EINVAL;
-	if (a[1] && (number == SIGKILL || number == SIGSTOP))
-		return -EINVAL;
-	if (a[1] && mem_read(&g->mem, &action, a[1], sizeof(action)))
-		return -EFAULT;
-	if (a[2] && mem_write(&g->mem, a[2], &g->actions[number], sizeof(action)))
-		return -EFAULT;
-	if (a[1]) {
-		g->actions[number] = action;
-		signal_publish(g);
-		if (number == SIGCHLD)
-			signal_settle_children(g);
-		for (int i = 0; i < g->threads_top && is_ignored(g, (int)number); i++)
-			g->threads[i].pending &= ~BIT(number);
-	}
-	return 0;
-}
-
-int64_t call_rt_sigprocmask(struct guest *g, const uint64_t a[6])
-{
-	struct thread *t = guest_thread(g);
-	uint64_t old = t->blocked;
-	uint64_t set;
-
-	if (a[3] != 8)
-		return -EINVAL;
-	if (a[1]) {
-		if (mem_read(&g->mem, &set, a[1], sizeof(set)))
-			return -EFAULT;
-		switch (a[0]) {
-		case SIG_BLOCK:
-			t->blocked |= set;
-			break;
-		case SIG_UNBLOCK:
-			t->blocked &= ~set;
-			break;
-		case SIG_SETMASK:
-			t->blocked = set;
-			break;
-		default:
-			return -EINVAL;
-		}
-		t->blocked &= ~UNBLOCKABLE;
-	}
-	if (a[2] && mem_write(&g->mem, a[2], &old, sizeof(old)))
-		return -EFAULT;
-	return 0;
-}
-
-int64_t call_rt_sigsuspend(struct guest *g, const uint64_t a[6])
-{
-	struct thread *t = guest_thread(g);
-	uint64_t set;
-
-	if (a[1] != 8)
-		return -EINVAL;
-	if (t->tries_again)
-		return CALL_WAITS; /* woken by one that turned out to be ignored */
-	if (mem_read(&g->mem, &set, a[0], sizeof(set)))
-		return -EFAULT;
-	t->blocked_before = t->blocked;
-	t->restores_blocked = true;
-	t->blocked = set & ~UNBLOCKABLE;
-	thread_wait_signal(t);
-	return CALL_WAITS;
-}
-
-int64_t call_pause(struct guest *g, const uint64_t a[6])
-{
-	(void)a;
-	thread_wait_signal(guest_thread(g));
-	return CALL_WAITS;
-}
-
-int64_t call_rt_sigpending(struct guest *g, const uint64_t a[6])
-{
-	struct thread *t = guest_thread(g);
-	uint64_t bits;
-
-	signal_distribute(g);
-	bits = (g->pending | t->pending) & t->blocked;
-	return mem_write(&g->mem, a[0], &bits, sizeof(bits));
-}
-
-int64_t call_rt_sigtimedwait(struct guest *g, const uint64_t a[6])
-{
-	struct thread *t = guest_thread(g);
-	uint64_t set;
-	uint64_t bits;
-	int result;
-
-	if (a[3] != 8)
-		return -EINVAL;
-	if (mem_read(&g->mem, &set, a[0], sizeof(set)))
-		return -EFAULT;
-	signal_distribute(g);
-	bits = (g->pending | t->pending) & set;
-	if (bits) {
-		int number = __builtin_ctzll(bits) + 1;
-
-		g->pending &= ~BIT(number);
-		t->pending &= ~BIT(number);
-		if (a[1] && mem_write(&g->mem, a[1], &g->infos[number], sizeof(siginfo_t)))
-			return -EFAULT;
-		return number;
-	}
-	if (t->tries_again)
-		return thread_expired(t) ? -EAGAIN : -EINTR;
-	result = thread_deadline(g, a[2], false, 0);
-	if (result)
-		return result;
-	t->awaited = set; /* blocked ones too end this wait */
-	return CALL_WAITS;
-}
-
-int64_t call_sigaltstack(struct guest *g, const uint64_t a[6])
-{
-	struct thread *t = guest_thread(g);
-	struct alt_stack old = t->alt_stack;
-	struct alt_stack new;
-
-	old.flags = !old.size                                 ? SS_DISABLE :
-		    on_alt_stack(t, t->registers.general.rsp) ? SS_ONSTACK :
-								0;
-	if (a[0]) {
-		if (mem_read(&g->mem, &new, a[0], sizeof(new)))
-			return -EFAULT;
-		if (old.flags == SS_ONSTACK)
-			return -EPERM;
-		if (new.flags & SS_DISABLE)
-			new = (struct alt_stack){ 0 };
-		else if (new.size < 2048)
-			return -ENOMEM;
-		t->alt_stack = new;
-	}
-	return a[1] ? mem_write(&g->mem, a[1], &old, sizeof(old)) : 0;
-}
-
-static int64_t send_to_thread(struct guest *g, uint64_t tid, uint64_t number)
-{
-	if (number > SIGNALS_MAX)
-		return -EINVAL;
-	for (int i = 0; i < g->threads_top; i++) {
-		if (!g->threads[i].used || g->threads[i].tid != (int)tid)
-			continue;
-		if (number)
-			signal_raise(g, &g->threads[i], (int)number, NULL);
-		return 0;
-	}
-	return -ESRCH;
-}
-
-/* The host takes the number of any thread for that of its process; a VMM has threads of KVM's, whose
- * numbers its guest cannot know, and would end itself by. */
-static int send_to_process(int pid, int number)
-{
-	pid = pids_host(pid);
-	if (pid > 0 && syscall(SYS_tgkill, pid, pid, 0) && errno == ESRCH)
-		return -ESRCH;
-	return kill(pid, number) ? -errno : 0;
-}
-
-int64_t call_kill(struct guest *g, const uint64_t a[6])
-{
-	int pid = (int)a[0];
-	uint64_t number = a[1];
-	siginfo_t info = { .si_signo = (int)number, .si_code = SI_USER };
-
-	if (number > SIGNALS_MAX)
-		return -EINVAL;
-	if (pid != g->pid)
-		return send_to_process(pid, (int)number);
-	info.si_pid = pid;
-	info.si_uid = 1000;
-	if (number)
-		signal_raise(g, NULL, (int)number, &info);
-	return 0;
-}
-
-int64_t call_rt_sigqueueinfo(struct guest *g, const uint64_t a[6])
-{
-	int pid = (int)a[0];
-	uint64_t number = a[1];
-	siginfo_t info;
-
-	if (mem_read(&g->mem, &info, a[2], sizeof(info)))
-		return -EFAULT;
-	info.si_signo = (int)number;
-	if (number > SIGNALS_MAX)
-		return -EINVAL;
-	if (pid != g->pid)
-		return host_result(syscall(SYS_rt_sigqueueinfo, pid, (int)number, &info));
-	if (number)
-		signal_raise(g, NULL, (int)number, &info);
-	return 0;
-}
-
-/* One to ourselves comes back to us like any other. */
-int64_t call_pidfd_send_signal(struct guest *g, const uint64_t a[6])
-{
-	int fd = fds_get(a[0]);
-	siginfo_t info;
-
-	if (fd < 0)
-		return fd;
-	if (a[2] && mem_read(&g->mem, &info, a[2], sizeof(info)))
-		return -EFAULT;
-	return host_result(
-		syscall(SYS_pidfd_send_signal, fd, (int)a[1], a[2] ? &info : NULL, (unsigned)a[3]));
-}
-
-int64_t call_tkill(struct guest *g, const uint64_t a[6])
-{
-	return send_to_thread(g, a[0], a[1]);
-}
-
-int64_t call_tgkill(struct guest *g, const uint64_t a[6])
-{
-	if ((int)a[0] != g->pid)
-		return (int)a[0] > 0 && a[0] == a[1] && a[2] <= SIGNALS_MAX ?
-			       send_to_process((int)a[0], (int)a[2]) :
-			       -ESRCH;
-	return send_to_thread(g, a[1], a[2]);
 }

@@ -30,18 +30,14 @@ void signal_forget_handlers(struct guest *g);
 /* What came from outside is moved to the threads that will take it. */
 void signal_distribute(struct guest *g);
 
-int64_t call_rt_sigaction(struct guest *g, const uint64_t a[6]);
-int64_t call_rt_sigprocmask(struct guest *g, const uint64_t a[6]);
+bool signal_is_ignored(const struct guest *g, int number);
+/* Whether the thread is on its stack for signals. */
+bool signal_on_alt_stack(const struct thread *t, uint64_t stack);
+
+/* The end of a handler: its frame is taken from the stack. */
 int64_t call_rt_sigreturn(struct guest *g, const uint64_t a[6]);
-int64_t call_rt_sigsuspend(struct guest *g, const uint64_t a[6]);
-int64_t call_rt_sigpending(struct guest *g, const uint64_t a[6]);
-int64_t call_rt_sigtimedwait(struct guest *g, const uint64_t a[6]);
-int64_t call_sigaltstack(struct guest *g, const uint64_t a[6]);
-int64_t call_kill(struct guest *g, const uint64_t a[6]);
-int64_t call_tkill(struct guest *g, const uint64_t a[6]);
-int64_t call_tgkill(struct guest *g, const uint64_t a[6]);
-int64_t call_rt_sigqueueinfo(struct guest *g, const uint64_t a[6]);
-int64_t call_pidfd_send_signal(struct guest *g, const uint64_t a[6]);
-int64_t call_pause(struct guest *g, const uint64_t a[6]);
+
+#define SIGNAL_BIT(n)      (1ULL << ((n)-1))
+#define SIGNAL_UNBLOCKABLE (SIGNAL_BIT(SIGKILL) | SIGNAL_BIT(SIGSTOP))
 
 #endif

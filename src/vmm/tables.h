@@ -1,4 +1,4 @@
-/* tables: the processor's page tables, made from what is mapped. Used by mem.c alone. */
+/* tables: the processor's page tables, made from what is mapped. Used by mem.c, mem_copy.c and hot.c. */
 #ifndef HOTCELL_VMM_TABLES_H
 #define HOTCELL_VMM_TABLES_H
 
@@ -14,6 +14,14 @@ enum tables_how {
 };
 /* Makes the tables say what the areas say. -ENOMEM if chunks or tables run out. */
 int tables_sync(struct mem *m, uint64_t start, uint64_t end, enum tables_how how);
+
+/* `end`, or where the block ends that holds `start`. */
+static inline uint64_t to_block_end(uint64_t start, uint64_t end)
+{
+	uint64_t next = (start / CHUNK + 1) * CHUNK;
+
+	return next < end ? next : end;
+}
 
 struct block *tables_block(const struct mem *m, uint64_t address); /* NULL if it has no chunk */
 struct block *tables_bind(struct mem *m, uint64_t address);        /* NULL: no memory */

@@ -1,0 +1,109 @@
+/* The beginning and the end of a work: its cell, and what it holds. */
+#include "engine/request.h"
+
+#include "base/own.h"
+
+int work_take_cell(struct hotcell_work *work, const struct cell_wish *wish, struct err *e)
+{
+	struct hotcell_cell *given = work->request.cell;
+	struct hotcell_cell *cell = given;
+
+	if (given && (given->work || given->gone)) {
+		err_set(e, given->gone ? ERR_GONE : ERR_INPUT, "the cell is %s",
+			given->gone ? given->failure.text : "busy");
+		return -1;
+	}
+	if (given ? cell_suit(given, wish, e) : cell_make(work->engine, wish, &cell, e))
+		return -1;
+	work->cell = cell;
+	work->owns_cell = !given;
+	cell->work = work;
+	return 0;
+}
+
+static void let_go(struct hotcell_work *work)
+{
+	stage_stdin_end(work);
+	timer_stop(work->engine, &work->timer);
+	own_close(&work->stage_fd);
+	own_close(&work->get_fd);
+	own_close(&work->out_dir_fd);
+	work->stage_fd = work->get_fd = work->out_dir_fd = -1;
+}
+
+/* The machine ended with its run: another one gets ready before anybody waits for it. */
+static void warm_again(const struct hotcell_work *work)
+{
+	auto_buf struct buf rehearsal = { 0 };
+	struct err ignored = { 0 };
+
+	if (!work->profile || work->request.cell_ends || work->cell->warm)
+		return;
+	request_rehearsal(work->tool.language, &rehearsal);
+	line_open(work->cell, work->profile, work->snapshot_fd, work->request.machine_ends,
+		&rehearsal, &ignored);
+}
+
+void work_leave_cell(struct hotcell_work *work)
+{
+	if (!work->cell)
+		return;
+	work->cell->work = NULL;
+	if (work->owns_cell) {
+		cell_drop(work->cell);
+	} else if (work->clears && !work->cell->gone) {
+		if (work->request.machine_ends)
+			line_close(work->cell);
+		/* What one run left, another one's must not find. */
+		if (!work->is_quiet || work->request.machine_ends) {
+			put_bare(&work->engine->out, CELL_CLEAR);
+			cell_send(work->cell);
+			warm_again(work);
+		}
+	} else {
+		work->cell->has_leftovers = true;
+	}
+	work->cell = NULL;
+}
+
+bool work_is_machines_last(const struct hotcell_work *work)
+{
+	return work->owns_cell || work->request.cell_ends || work->request.machine_ends;
+}
+
+void work_finish(struct hotcell_work *work)
+{
+	if (work->step == WORK_DONE)
+		return;
+	work->step = WORK_DONE;
+	let_go(work);
+	if (work->failure.kind == ERR_NONE)
+		result_complete(work);
+	work_leave_cell(work);
+}
+
+void work_fail(struct hotcell_work *work, const struct err *e)
+{
+	if (work->failure.kind == ERR_NONE)
+		work->failure = *e;
+	work_finish(work);
+}
+
+void work_free(struct hotcell_work *work)
+{
+	if (!work)
+		return;
+	let_go(work);
+	work_leave_cell(work);
+	for (int i = 0; i < 2; i++)
+		for (int k = 0; k < 2; k++)
+			buf_free(&work->out[i][k].bytes);
+	buf_free(&work->carried);
+	buf_free(&work->warm_request);
+	free(work->stdin_kept);
+	free(work->entry);
+	staging_free(&work->staging);
+	tool_free(&work->tool);
+	hotcell_result_free(work->result);
+	free(work);
+}
