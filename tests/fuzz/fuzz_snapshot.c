@@ -4,11 +4,14 @@
 
 #include "vmm/guest.h"
 #include "vmm/snapshot.h"
+#include "vmm/snapshot_inner.h"
 
 #include <string.h>
 
-#define IMAGE  (2UL << 20)
 #define MEMORY (64UL << 20)
+
+/* So much of an input's end stands where the hot pages are told, too. */
+enum { HOT_BYTES = 64 };
 
 /* As far as the file's own words about it are believed. */
 static uint64_t claimed_size(const uint8_t *file)
@@ -41,6 +44,15 @@ static void check_books(const struct guest *g)
 		CLAIM(m->extra_tables[i] < m->next_chunk);
 	CLAIM(m->next_table <= (uint64_t)m->next_chunk * CHUNK);
 	CLAIM(g->current >= 0 && g->current < THREADS_MAX && g->threads[g->current].used);
+	for (uint32_t i = 0; i < snapshot_header()->hot_count; i++) {
+		const struct hot_range *hot =
+			(const struct hot_range *)(const void *)((const uint8_t *)
+									 snapshot_header() +
+								 HOT_AT) +
+			i;
+
+		CLAIM(hot->start < hot->end && hot->end <= m->next_chunk * (CHUNK / PAGE));
+	}
 	CLAIM(strlen(g->exe) < sizeof(g->exe) && strlen(g->comm) < sizeof(g->comm));
 }
 
@@ -51,10 +63,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	static struct guest g;
 	struct err e = { 0 };
 
-	if (size > sizeof(file))
+	if (size < HOT_BYTES || size > HOT_AT)
 		return 0;
 	memset(file, 0, used);
 	memcpy(file, data, size);
+	memcpy(file + HOT_AT, data + size - HOT_BYTES, HOT_BYTES);
 	used = size;
 	if (snapshot_use(file, claimed_size(file), &e)) {
 		CLAIM(e.kind != ERR_NONE);
