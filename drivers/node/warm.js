@@ -99,8 +99,7 @@ function receive() {
 	return fs.readSync(REQUESTS, requestBytes, 0, REQUEST_SIZE, null) - SEED_SIZE;
 }
 
-function parse(length) {
-	const all = requestBytes.utf8Slice(0, length);
+function parse(all) {
 	let at = 0;
 	const take = () => {
 		const end = all.indexOf('\0', at);
@@ -123,7 +122,6 @@ function parse(length) {
 		args: takeList(),
 		env: takeList(),
 		text: all.slice(at),
-		seed: requestBytes.subarray(length, length + SEED_SIZE),
 	};
 }
 
@@ -143,10 +141,8 @@ function makeMain(filename) {
 	return main;
 }
 
-let usualMain; // most programs have the same name: their module is in the snapshot
-
 function becomeMain(filename) {
-	const main = filename === usualMain?.filename ? usualMain : makeMain(filename);
+	const main = makeMain(filename);
 
 	process.mainModule = main;
 	if (knowsMain)
@@ -154,6 +150,17 @@ function becomeMain(filename) {
 	Module._cache[filename] = main;
 	Module._pathCache[`${filename}\0`] = filename;
 	return main;
+}
+
+// Most programs are alone, and have the same name, no arguments and no variables. Everything is in its place
+// for one of those: what its request begins with, and its module.
+let usualHead;
+let usualMain;
+
+function expectUsual(filename) {
+	usualHead = `a\0${filename}\0` + '0\0'.repeat(2);
+	usualMain = becomeMain(filename);
+	process.argv.splice(1, process.argv.length, filename);
 }
 
 // Whether it is clear without a look at other files, like a package.json, what kind of module it is.
@@ -165,17 +172,45 @@ function isPlain({ flags, filename, text }) {
 }
 
 // Math.random() takes its seed from this setting, if there is one, when it is first called: so nobody
-// may have called it before. Another one then, for contexts that a program makes.
-function freshRandomness(seed, use) {
-	v8.setFlagsFromString(`--random-seed=${seed.readInt32LE(0) | 1}`);
-	use();
-	v8.setFlagsFromString(`--random-seed=${seed.readInt32LE(4) | 1}`);
+// may have called it before.
+function seedRandom(at) {
+	v8.setFlagsFromString(`--random-seed=${requestBytes.readInt32LE(at) | 1}`);
+}
+
+// Contexts that a program makes take theirs from it, too, and should not have the program's own. They are made
+// by these functions; who asks for one finds it as ever.
+function seedContextsApart(at) {
+	const names = ['createContext', 'runInNewContext', 'Script'];
+	const originals = names.map((name) => Object.getOwnPropertyDescriptor(vm, name));
+	const restore = () => {
+		names.forEach((name, i) => Object.defineProperty(vm, name, originals[i]));
+		seedRandom(at());
+	};
+
+	names.forEach((name, i) => Object.defineProperty(vm, name, {
+		get() {
+			restore();
+			return originals[i].value;
+		},
+		set(value) {
+			restore();
+			vm[name] = value;
+		},
+		enumerable: originals[i].enumerable,
+		configurable: true,
+	}));
+}
+
+// Bound functions are not seen in a stack trace.
+function runIn(main, text) {
+	return [{ runMain: run.bind(undefined, main, text, main.filename) }];
 }
 
 // What node's lowest frame calls: an object with runMain(), and what that is called with.
 function prepare(request) {
 	const { flags, filename, args, env, text } = request;
 
+	forgetModules();
 	process.argv.splice(1, process.argv.length, filename, ...args);
 	for (const setting of env) {
 		const at = setting.indexOf('=');
@@ -184,18 +219,15 @@ function prepare(request) {
 	}
 	if (flags.includes('l'))
 		showLastLine();
-	/^/.exec(''); // as node does: RegExp.$1 and its like are the program's own
-	if (!isPlain(request))
-		return [Module, filename];
-	// Bound functions are not seen in a stack trace.
-	return [{ runMain: run.bind(undefined, becomeMain(filename), text, filename) }];
+	return isPlain(request) ? runIn(becomeMain(filename), text) : [Module, filename];
 }
 
 // ---- the end ----
 
 const { writeSync } = fs; // a program may change that
 let isFailing = false;
-let answer; // one byte for the status, the seed, and a descriptor
+let answerAt; // in requestBytes, where the seed is: one byte for the status, the seed, and a descriptor
+let pipe;
 
 // The first pipe is libuv's, and the first thing that it closes when node cleans up.
 function firstPipe() {
@@ -211,8 +243,9 @@ function firstPipe() {
 
 // At once, or when node has said why a program failed, and begins to clean up.
 function tell(status, isLater) {
-	answer[0] = status;
-	writeSync(REQUESTS, answer, 0, answer.length - (isLater ? 0 : 1), null);
+	requestBytes[answerAt] = status;
+	requestBytes[answerAt + 1 + SEED_SIZE] = pipe;
+	writeSync(REQUESTS, requestBytes, answerAt, 1 + SEED_SIZE + (isLater ? 1 : 0), null);
 }
 
 // The program's own listeners come after this one, and are called by it.
@@ -279,11 +312,13 @@ let samplesDir;
 function sample({ ending, text }) {
 	const isFile = ending === '.mjs' || ending === '.ts';
 	const filename = isFile ? `${samplesDir}/${round}${ending}` : `/sample/main${ending}`;
-	const fields = ['a', filename, '1', 'a', '1', 'HOTCELL_SAMPLE=1', text + '0'.repeat(SEED_SIZE)];
+	const lists = ending === '.js' ? ['0', '0'] : ['1', 'a', '1', 'HOTCELL_SAMPLE=1'];
 
 	if (isFile)
 		fs.writeFileSync(filename, text);
-	return requestBytes.write(fields.join('\0')) - SEED_SIZE;
+	else
+		expectUsual(filename);
+	return requestBytes.write(['a', filename, ...lists, text + '0'.repeat(SEED_SIZE)].join('\0')) - SEED_SIZE;
 }
 
 // What comes at the end of a program.
@@ -310,7 +345,9 @@ function forgetSamples() {
 	process.off('beforeExit', onSampleEnd);
 	goOnIfNeeded();
 	fs.rmSync(samplesDir, { recursive: true });
-	usualMain = makeMain('/workspace/main.js');
+	expectUsual('/workspace/main.js');
+	seedContextsApart(() => answerAt + 5);
+	/^/.exec(''); // as node does: RegExp.$1 and its like are the program's own
 }
 
 // ---- all together ----
@@ -336,11 +373,16 @@ function next(event) {
 	else
 		goOn();
 
-	const request = parse(isLast ? receive() : sample(SAMPLES[round++]));
+	const length = isLast ? receive() : sample(SAMPLES[round++]);
+	const all = requestBytes.utf8Slice(0, length);
 
-	request.seed.copy(answer, 1);
-	freshRandomness(request.seed, isLast ? Math.random : () => {});
-	return prepare(request);
+	answerAt = length - 1;
+	seedRandom(length);
+	if (isLast)
+		Math.random();
+	if (all.length > usualHead.length && all.startsWith(usualHead))
+		return runIn(usualMain, all.slice(usualHead.length));
+	return prepare(parse(all));
 }
 
 const begin = makeLowest(lowest, next).bind(undefined);
@@ -403,6 +445,6 @@ if (typeof process._fatalException === 'function') {
 process.once('worker', () => v8.setFlagsFromString('--random-seed=0'));
 process.execArgv = process.execArgv.filter((flag) => flag !== '--no-memory-reducer');
 samplesDir = fs.mkdtempSync('/tmp/sample-');
-answer = Buffer.alloc(1 + SEED_SIZE + 1, firstPipe());
+pipe = firstPipe();
 process.on('beforeExit', onSampleEnd);
 askForPid();
