@@ -154,7 +154,7 @@ function becomeMain(filename) {
 
 // Most programs are alone, and have the same name, no arguments and no variables. Everything is in its place
 // for one of those: what its request begins with, and its module.
-let usualHead;
+let usualHead = 'not yet';
 let usualMain;
 
 function expectUsual(filename) {
