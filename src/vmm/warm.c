@@ -253,6 +253,18 @@ static void go_out(struct guest *g)
 	take_streams(g);
 }
 
+/* The C library remembers a thread's number in the place that is cleared when the thread ends. */
+static void become_thread(struct guest *g, int tid)
+{
+	struct thread *t = guest_thread(g);
+	int remembered;
+
+	if (t->clear_tid && mem_read(&g->mem, &remembered, t->clear_tid, sizeof(remembered)) == 0 &&
+		remembered == t->tid)
+		mem_write(&g->mem, t->clear_tid, &tid, sizeof(tid));
+	t->tid = tid;
+}
+
 /* What must not be the same in two runs: the time, and the number by which libraries notice that
  * their randomness is somebody else's too. */
 static void begin_run(struct guest *g)
@@ -263,7 +275,7 @@ static void begin_run(struct guest *g)
 
 	g->pid = PIDS_FROM + (int)(((unsigned)own * 64 + runs++) % PIDS);
 	pids_set(own, g->pid);
-	guest_thread(g)->tid = g->pid;
+	become_thread(g, g->pid);
 	stats_clear();
 	cpu_before_us = look_at_usage(&ignored);
 	tick_start();

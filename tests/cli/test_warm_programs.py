@@ -41,6 +41,10 @@ PROGRAMS = {
                    "e = c.ThreadPoolExecutor(1); e.submit(print, 'late')",
     "looks at threads": "import threading as t; print(t._SHUTTING_DOWN, t.main_thread().is_alive(), t.active_count(),"
                         " t.current_thread() is t.main_thread())",
+    "signals its main thread": "import signal, threading, time\nsignal.signal(10, lambda *_: print('got it'))\n"
+                               "main = threading.main_thread().ident\n"
+                               "t = threading.Thread(target=lambda: signal.pthread_kill(main, 10)); t.start(); t.join()\n"
+                               "print(time.clock_gettime(time.pthread_getcpuclockid(main)) > 0)",
     "looks at names": "import builtins; print(hasattr(builtins, '_'))",
     "has a pool": "import multiprocessing as m\ndef f(x): return x * x\n"
                   "if __name__ == '__main__': print(m.Pool(2).map(f, [1, 2]))",
