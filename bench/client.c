@@ -40,6 +40,7 @@ enum {
 	OUT_MAX = 4096,
 	PARALLEL_MAX = 2,
 	PAUSE_US = 2000,
+	TURN_PAUSE_US = 30000, /* what a container leaves takes the kernel a while */
 	TURN = 5,          /* runs in a row, for those that take part in every round */
 	READY_US = 150000, /* cells that were made ahead are there, and have rehearsed */
 };
@@ -410,6 +411,7 @@ static void measure_latency(unsigned rounds, unsigned seconds)
 			/* Round 1 has all of them, so that none is left without a figure. */
 			if (round && (round - 1) % line->every)
 				continue;
+			pause_us(TURN_PAUSE_US);
 			fill_pool(line);
 			for (unsigned run = 0; run < turn; run++) {
 				long long took = line->kind->run(line);

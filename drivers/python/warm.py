@@ -38,7 +38,7 @@ def run(namespace, preload):
     SEED_SIZE = 32
     WORKSPACE = "/workspace/"
     USUAL_PATH = "/workspace/main.py"
-    USUAL = b"\0/workspace/main.py\0000\0000\000"  # what most requests begin with
+    USUAL = b"a\0/workspace/main.py\0000\0000\000"  # what most requests begin with
     INTERRUPTED = object()  # an exit status: killed by SIGINT, as the interpreter does it to itself
     DECLARES_ENCODING = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*[-\w.]+").match
     own = namespace["__file__"]
@@ -237,7 +237,7 @@ def run(namespace, preload):
 
     def warm_up():
         """The first use of many things is slow; here nobody waits for it."""
-        program = (b"l\0/workspace/main.py\0001\0a\0001\0A=1\0def f(x):\n    return [i * 2 for i in range(x)]\n"
+        program = (b"la\0/workspace/main.py\0001\0a\0001\0A=1\0def f(x):\n    return [i * 2 for i in range(x)]\n"
                    b"class C:\n    pass\nprint(sum(range(101)), f(3), f'{1 + 1:>5}')\nC()\n")
         failure = USUAL + b"1/0"
         kept = dict(namespace), sys.stdout, sys.stderr, sys.argv[:], sys.orig_argv[:], sys.path[0], dict(os.environ)

@@ -459,10 +459,13 @@ static void fill_warm(const struct hotcell_work *work, struct msg_exec *m)
 
 void request_rehearsal(const struct language *language, struct buf *ret)
 {
+	auto_free char *path = NULL;
+
 	if (!language->rehearsal)
 		return;
 	add_field(ret, "a");
-	add_field(ret, "/workspace/main");
+	path = xasprintf("/workspace/%s", language->file);
+	add_field(ret, path);
 	add_list(ret, NULL);
 	add_list(ret, NULL);
 	buf_add_str(ret, language->rehearsal);
