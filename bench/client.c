@@ -41,8 +41,8 @@ enum {
 	PARALLEL_MAX = 2,
 	PAUSE_US = 2000,
 	TURN_PAUSE_US = 30000, /* what a container leaves takes the kernel a while */
-	TURN = 5,          /* runs in a row, for those that take part in every round */
-	READY_US = 150000, /* cells that were made ahead are there, and have rehearsed */
+	TURN = 5,              /* runs in a row, for those that take part in every round */
+	READY_US = 150000,     /* cells that were made ahead are there, and have rehearsed */
 };
 
 struct line;
