@@ -10,6 +10,9 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+/* A rehearsal and a request. */
+enum { LINE_BUFFER = 4 * WARM_REQUEST_MAX };
+
 static void on_event(struct hotcell *h, struct source *source, uint32_t events)
 {
 	struct hotcell_cell *cell =
@@ -44,11 +47,13 @@ static int give_line(struct hotcell_cell *cell, struct err *e)
 {
 	struct hotcell *h = cell->engine;
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = &cell->line_source };
+	int size = LINE_BUFFER;
 	int ends[2];
 	int failed;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
 		return err_sys(e, "socketpair");
+	setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 	put_bare(&h->out, CELL_LINE);
 	failed = frame_send(cell->control_fd, &h->out, ends[1]);
 	close(ends[1]);
@@ -97,11 +102,14 @@ int line_open(struct hotcell_cell *cell, const struct profile *profile, int fd, 
 	return 0;
 }
 
+/* A machine that is gone, an event tells. One that does not listen has had its last run. */
 void line_ask(struct hotcell_cell *cell, uint8_t flags, const struct buf *request)
 {
 	struct iovec pieces[] = { { &flags, 1 }, { request->data, request->len } };
 	struct msghdr message = { .msg_iov = pieces, .msg_iovlen = COUNT(pieces) };
 
-	if (cell->line_fd >= 0)
-		(void)!sendmsg(cell->line_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (cell->line_fd >= 0 &&
+		sendmsg(cell->line_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 &&
+		errno != EPIPE && errno != ECONNRESET)
+		cell_kill(cell);
 }

@@ -95,6 +95,7 @@ int guest_flush_output(struct guest *g)
 
 void guest_exit(struct guest *g, int status)
 {
+	warm_go_out(g);
 	/* As if the write had been made when the program made it. */
 	if (guest_flush_output(g) == -EPIPE && g->actions[SIGPIPE].handler == 0)
 		guest_die(g, SIGPIPE);
@@ -106,6 +107,7 @@ void guest_die(struct guest *g, int number)
 {
 	sigset_t only;
 
+	warm_go_out(g);
 	guest_flush_output(g);
 	signal(number, SIG_DFL);
 	sigemptyset(&only);
@@ -295,7 +297,7 @@ static void take_interrupt(struct guest *g)
 	guest_flush_output(g);
 	if (!tick_happened())
 		return;
-	warm_tick(g);
+	warm_go_out(g);
 	/* Others may be asleep, but their time may have come. */
 	if (g->threads_used > 1)
 		thread_schedule(g);

@@ -195,7 +195,7 @@ static void wait_for_anything(struct guest *g, bool at_once)
 	if (at_once && count == 0)
 		return;
 	if (!at_once)
-		warm_tick(g);
+		warm_go_out(g);
 	if (!at_once && nearest && left > 0)
 		timeout = (struct timespec){ left / NS_PER_S, left % NS_PER_S };
 	ready = ppoll(polls, count, at_once || nearest ? &timeout : NULL, signal_waiting_mask());

@@ -368,7 +368,7 @@ void warm_watch(struct guest *g, const struct call *call)
 		go_out(g);
 }
 
-void warm_tick(struct guest *g)
+void warm_go_out(struct guest *g)
 {
 	if (is_on_record())
 		go_out(g);

@@ -20,8 +20,8 @@ int64_t warm_call(struct guest *g, const struct call *call);
 
 /* A call that is not the driver's own is about to be made. */
 void warm_watch(struct guest *g, const struct call *call);
-/* The run takes a while: somebody may be waiting for what it has printed. */
-void warm_tick(struct guest *g);
+/* The run is quiet no longer: it takes a while, or ends in a way that the keeper must tell. */
+void warm_go_out(struct guest *g);
 /* Whether what the program has printed need not be passed on now: it goes with the news of its end. */
 bool warm_keeps(struct guest *g, int fd, const uint8_t *data, size_t len);
 

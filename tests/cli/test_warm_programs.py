@@ -45,6 +45,7 @@ PROGRAMS = {
                                "main = threading.main_thread().ident\n"
                                "t = threading.Thread(target=lambda: signal.pthread_kill(main, 10)); t.start(); t.join()\n"
                                "print(time.clock_gettime(time.pthread_getcpuclockid(main)) > 0)",
+    "dies of a fault": "import ctypes\nprint('before')\nctypes.string_at(0)",
     "looks at names": "import builtins; print(hasattr(builtins, '_'))",
     "has a pool": "import multiprocessing as m\ndef f(x): return x * x\n"
                   "if __name__ == '__main__': print(m.Pool(2).map(f, [1, 2]))",
