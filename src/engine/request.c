@@ -3,7 +3,6 @@
 #include "base/own.h"
 #include "base/path.h"
 #include "wire/vmm_start.h"
-#include "wire/vmm_warm.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -434,15 +433,16 @@ int request_build_warm(struct hotcell_work *work, struct err *e)
 		if (name_length(*at) == 0 || (*at)[name_length(*at)] != '=')
 			return err_set(e, ERR_INPUT, "environment '%s': want NAME=value", *at);
 	add_list(b, q->env);
+	/* As much as an EXEC could say. */
+	if (b->len > FRAME_MAX)
+		return err_set(e, ERR_LIMIT, "arguments and environment together are over %d bytes",
+			FRAME_MAX);
 	/* The text itself, where it fits: the driver need not read the file then. */
 	if (q->code && b->len + request_code_length(q) <= FRAME_DATA_MAX) {
 		buf_add(b, q->code, request_code_length(q));
 		work->may_be_quiet = work->staging.count == 1 && !q->have_stdin_fd &&
 				     !q->stdin_data && !is_told_early(&work->limits);
 	}
-	if (b->len > WARM_REQUEST_MAX)
-		return err_set(e, ERR_LIMIT, "arguments and environment together are over %d bytes",
-			WARM_REQUEST_MAX);
 	return 0;
 }
 
