@@ -2,6 +2,7 @@
 
 #include "vmm/call_fd.h"
 #include "vmm/call_file.h"
+#include "vmm/call_futex.h"
 #include "vmm/call_limit.h"
 #include "vmm/call_mem.h"
 #include "vmm/call_misc.h"

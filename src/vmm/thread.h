@@ -13,6 +13,8 @@ void thread_wait_child(struct thread *t);
 void thread_wait_signal(struct thread *t);
 
 /* Whether the deadline, if there is one, has passed. */
+/* It waits no longer. */
+void thread_wake(struct thread *t);
 bool thread_expired(const struct thread *t);
 
 /* A wait of at most this long, as the program gave it: sets the deadline at the first try, and
@@ -35,6 +37,5 @@ bool thread_others_run(const struct guest *g);
 int thread_new(struct guest *g); /* an index, or -EAGAIN */
 
 int64_t call_clone(struct guest *g, const uint64_t a[6]);
-int64_t call_futex(struct guest *g, const uint64_t a[6]);
 
 #endif
