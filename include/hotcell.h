@@ -61,6 +61,13 @@ struct hotcell_options {
 	int once;                              /* one run is all that will be asked for… */
 	const char *once_language;             /* …of this language, if it is known already… */
 	enum hotcell_isolation once_isolation; /* …and in this isolation */
+	/* Nothing waits but hotcell_run() and hotcell_dispatch(): a run starts cold if no snapshot is
+	 * ready, and a language's version is unknown until it was prepared. For programs with a loop. */
+	int never_waits;
+	/* Starts a warden (of "container", "vm" or "process" isolation) for an engine that may not, and gives
+	 * the end of a SOCK_SEQPACKET pair whose other end is that warden's. NULL: the engine starts them. */
+	int (*start_warden)(void *context, const char *isolation, int *ret_socket, struct hotcell_error *e);
+	int has_kvm; /* with start_warden: whether those wardens can open /dev/kvm */
 	/* A language file that could not be used: "file:line: key: what is wrong". */
 	void (*on_problem)(void *context, const char *text);
 	void *context;
@@ -98,6 +105,14 @@ struct hotcell_input {
 	size_t data_len;
 };
 
+struct hotcell_file {
+	char *path;       /* relative to the workspace; may not be UTF-8 */
+	const char *kind; /* "file", "directory", "symlink", "other" */
+	uint64_t size_bytes;
+	int generated; /* new, or changed since it was put there */
+	int error;     /* errno: it could not be copied to where it was to go */
+};
+
 enum hotcell_stream { HOTCELL_STDOUT = 1, HOTCELL_STDERR };
 
 struct hotcell_request {
@@ -125,12 +140,18 @@ struct hotcell_request {
 	int machine_ends;    /* a warm machine in it is not: it serves this run only. Behind it
 	                            * everything in the cell is ended and removed, and another machine
 	                            * gets ready */
+	/* In a cell that was made before: variables, functions and so on stay for the next run that keeps.
+	 * For languages that can (hotcell_language.keeps_state); files stay in any case. */
+	int keep;
 	const char *profile; /* what a warm machine has loaded; default: what suits the code */
 	int cold;            /* no warm machine, though there may be one */
 	/* What the program prints, as it comes; also what is cut from the result. `compiling` tells
 	 * a compiler's output from the program's. */
 	void (*on_output)(void *context, enum hotcell_stream stream, int compiling,
 		const char *data, size_t len);
+	/* For each generated file, in place of output_dir: a descriptor to write it to, which stays the
+	 * caller's; -1: it is not wanted. Also called for what is no regular file: answer -1. */
+	int (*open_file)(void *context, const struct hotcell_file *file);
 	void *context;
 };
 
@@ -154,13 +175,6 @@ struct hotcell_bytes {
 	int truncated;
 };
 
-struct hotcell_file {
-	char *path;       /* relative to the workspace; may not be UTF-8 */
-	const char *kind; /* "file", "directory", "symlink", "other" */
-	uint64_t size_bytes;
-	int error; /* errno: it could not be copied to output_dir */
-};
-
 struct hotcell_compile {
 	int present;
 	int exit_code;
@@ -169,7 +183,14 @@ struct hotcell_compile {
 	uint64_t duration_us;
 };
 
+enum hotcell_state {
+	HOTCELL_STATE_NONE, /* there was nothing to keep */
+	HOTCELL_STATE_KEPT, /* the next run finds what this one has left */
+	HOTCELL_STATE_LOST, /* files are there, variables are not: the interpreter had to end */
+};
+
 struct hotcell_result {
+	enum hotcell_state state;
 	struct hotcell_bytes out;
 	struct hotcell_bytes err;
 	int exit_code; /* 128 + signal if signaled; -1 on timeout */
@@ -215,6 +236,10 @@ int hotcell_dispatch(struct hotcell *h, int timeout_ms, struct hotcell_error *e)
 int hotcell_done(const struct hotcell_work *work);
 /* Ends the program; the result, with all output so far, comes as usual. */
 void hotcell_cancel(struct hotcell_work *work);
+/* As Ctrl-C would: SIGINT. A program that minds it not goes on. */
+void hotcell_interrupt(struct hotcell_work *work);
+/* While it is on, no output is taken from the cell, and a program that prints waits. Its clock goes on. */
+void hotcell_pause(struct hotcell_work *work, int on);
 /* Once it is done: the result, or why there is none. Frees the work. */
 int hotcell_finish(struct hotcell_work *work, struct hotcell_result **ret, struct hotcell_error *e);
 
@@ -226,12 +251,55 @@ int hotcell_cell_make(struct hotcell *h, const struct hotcell_request *request,
 	struct hotcell_cell **ret, struct hotcell_error *e);
 void hotcell_cell_free(struct hotcell_cell *cell);
 
+enum hotcell_cell_state {
+	HOTCELL_CELL_MAKING,
+	HOTCELL_CELL_READY,
+	HOTCELL_CELL_BUSY,
+	HOTCELL_CELL_GONE, /* it ended; to be freed */
+};
+
+enum hotcell_cell_state hotcell_cell_state(const struct hotcell_cell *cell);
+/* "container", "vm" or "process". */
+const char *hotcell_cell_isolation(const struct hotcell_cell *cell);
+/* Why it is gone, if it is. */
+const char *hotcell_cell_failure(const struct hotcell_cell *cell);
+
+/* Its files, while nothing runs in it. */
+enum hotcell_files_kind {
+	HOTCELL_FILES_PUT,    /* inputs; what is there is replaced */
+	HOTCELL_FILES_LIST,   /* → result->files, all of them */
+	HOTCELL_FILES_GET,    /* → fd, from its start; result->files[0] tells its size */
+	HOTCELL_FILES_REMOVE, /* a file, or a directory with all that is in it */
+};
+
+struct hotcell_files {
+	enum hotcell_files_kind kind;
+	const struct hotcell_input *inputs;
+	size_t inputs_count;
+	const char *path;
+	int fd;            /* stays the caller's */
+	uint64_t max_size; /* of what is got; 0 = any */
+};
+
+/* hotcell_finish() fails with HOTCELL_ERROR_NOT_FOUND if there is no such path, with
+ * HOTCELL_ERROR_INPUT if it is no regular file, with HOTCELL_ERROR_LIMIT if it is too large or the
+ * cell's disk is full. */
+int hotcell_files_start(struct hotcell_cell *cell, const struct hotcell_files *files,
+	struct hotcell_work **ret, struct hotcell_error *e);
+
 /* ---- languages ---- */
 
 struct hotcell_language {
 	const char *id;
 	const char *name;
-	char *version;       /* NULL if it is not installed */
+	char *version;       /* NULL if it is not installed, or not known (never_waits) */
+	int installed;       /* a program for it is there */
+	int vm;              /* it can be run in vm isolation, on a machine that has it */
+	int keeps_state;     /* hotcell_request.keep */
+	int compiles;
+	const char *const *profiles; /* of warm machines; NULL-terminated, never NULL */
+	const char *const *aliases;  /* likewise */
+	const char *const *extensions;
 	const char *install; /* how to get it */
 	const char *path;    /* its YAML file */
 };
@@ -240,6 +308,17 @@ struct hotcell_language {
 int hotcell_languages(struct hotcell *h, struct hotcell_language **ret, size_t *ret_count,
 	struct hotcell_error *e);
 void hotcell_languages_free(struct hotcell_language *languages, size_t count);
+
+/* Gets ready what runs of the request's language, isolation and profile need and what takes time: which
+ * program it is and of which version, and the snapshot. Without waiting, like hotcell_start(). */
+struct hotcell_preparation;
+int hotcell_prepare(struct hotcell *h, const struct hotcell_request *request,
+	struct hotcell_preparation **ret, struct hotcell_error *e);
+int hotcell_prepare_done(const struct hotcell_preparation *preparation);
+/* Frees it, also one that is not done: then it is given up. */
+int hotcell_prepare_finish(struct hotcell_preparation *preparation, struct hotcell_error *e);
+/* Whether all wardens that were started are alive. */
+int hotcell_is_well(const struct hotcell *h);
 
 const char *hotcell_version(void);
 
