@@ -13,6 +13,24 @@
 /* CPU_SLACK_US, for each millisecond of the limit: so little of a cell's time that it does not matter. */
 enum { CONTROL_BUFFER = 4 * FRAME_MAX, CPU_SLACK_US = 10 };
 
+static void on_frame(struct hotcell_cell *cell, uint8_t type, struct frame_in *in)
+{
+	if (type == CELL_WAITS && get_bare(in))
+		cell->driver_waits = true;
+	else if (cell->work)
+		run_on_frame(cell->work, type, in);
+}
+
+void cell_notice(struct hotcell_cell *cell)
+{
+	struct frame_in in;
+	uint8_t type;
+
+	while (!cell->work && frame_recv(cell->control_fd, cell->engine->in_buffer, MSG_DONTWAIT, &type,
+				      &in, NULL) == 1)
+		on_frame(cell, type, &in);
+}
+
 static void on_event(struct hotcell *h, struct source *source, uint32_t events)
 {
 	struct hotcell_cell *cell =
@@ -26,8 +44,7 @@ static void on_event(struct hotcell *h, struct source *source, uint32_t events)
 			frame_recv(cell->control_fd, h->in_buffer, MSG_DONTWAIT, &type, &in, NULL);
 
 		if (got == 1) {
-			if (work)
-				run_on_frame(work, type, &in);
+			on_frame(cell, type, &in);
 		} else if (got == 0 || errno != EAGAIN) {
 			/* What ended it, the warden will tell. A cell that sends what cannot be a
 			 * frame is not listened to any more. */

@@ -75,6 +75,14 @@ static void begin_exec(struct hotcell_work *work, bool compile)
 	} else if (work->step == WORK_COMPILING) {
 		cell_limit(work->cell, &work->limits);
 	}
+	if (work->by_driver) {
+		if (request_ask_driver(work, &e)) {
+			work_fail(work, &e);
+			return;
+		}
+		if (cell_send(work->cell) != 0)
+			return; /* as below */
+	}
 	if (rehearse(work, &e) || request_exec(work, compile, &e)) {
 		work_fail(work, &e);
 		return;
@@ -435,6 +443,9 @@ void run_on_line_end(struct hotcell_work *work)
 void run_on_usage(struct hotcell_work *work, const struct usage *usage)
 {
 	work->usage = *usage;
+	/* The cell has used more than the run: its driver was warmed. */
+	if (work->exited.waited)
+		work->usage.cpu_us = work->exited.cpu_us;
 	work->have_usage = true;
 	step_if_settled(work);
 }

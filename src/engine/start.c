@@ -36,6 +36,14 @@ static int take_compilers_cell(struct hotcell_work *work, struct err *e)
 											      0;
 }
 
+/* Its program begins now, and so does its time. */
+static int take_driver(struct hotcell_work *work, struct err *e)
+{
+	work->cell->driver = NULL;
+	cell_limit(work->cell, &work->cell->limits);
+	return request_build_warm(work, e);
+}
+
 static int begin(struct hotcell_work *work, const struct cell_wish *wish, struct err *e)
 {
 	work->limits = wish->limits;
@@ -47,16 +55,19 @@ static int begin(struct hotcell_work *work, const struct cell_wish *wish, struct
 				      work_is_machines_last(work), &(struct buf){ 0 }, e) ||
 				     request_build_warm(work, e)))
 		return -1;
+	if (work->by_driver && take_driver(work, e))
+		return -1;
 	result_begin(work);
 	work_enter_cell(work);
 	return 0;
 }
 
-/* Whether runs like this one come out of a warm machine, and so find nothing of each other. */
+/* Whether runs like this one come out of a warm machine, and so find nothing of each other; or, in a
+ * container, out of a driver that has waited. */
 static bool may_be_warm(const struct hotcell *h, const struct hotcell_request *q,
 	const struct tool *tool, enum isolation_kind kind)
 {
-	return kind == ISOLATION_VM && !q->trace && !q->cold && snapshot_is_possible(h, tool);
+	return kind != ISOLATION_PROCESS && !q->trace && !q->cold && snapshot_is_possible(h, tool);
 }
 
 /* Whether a warm machine is to serve it, and of which profile. One that cannot be made is no reason
@@ -70,10 +81,9 @@ static int choose_warmth(struct hotcell *h, const struct hotcell_request *q,
 
 	*ret = NULL;
 	*ret_fd = -1;
-	if (q->profile && kind != ISOLATION_VM)
+	if (q->profile && kind == ISOLATION_PROCESS)
 		return err_set(e, ERR_INPUT,
-			"profiles are for vm isolation, and this is %s isolation",
-			isolation_name(kind));
+			"profiles are for vm and container isolation, and this is process isolation");
 	/* A name that is wrong is told, also where the program starts cold. */
 	if (q->profile && !snapshot_profile(tool->language, q->profile, NULL, 0, e))
 		return -1;
@@ -85,10 +95,22 @@ static int choose_warmth(struct hotcell *h, const struct hotcell_request *q,
 		q->code ? request_code_length(q) : text.len, e);
 	if (!*ret)
 		return -1;
-	*ret_fd = snapshot_get(h, tool, *ret, &ignored);
-	if (*ret_fd < 0)
+	if (kind == ISOLATION_VM)
+		*ret_fd = snapshot_get(h, tool, *ret, &ignored);
+	if (kind == ISOLATION_VM && *ret_fd < 0)
 		*ret = NULL;
 	return 0;
+}
+
+/* Whether a driver is to serve it. Which modules it has loaded is of no importance: what it has not, the
+ * program loads. */
+static bool has_driver(const struct hotcell_work *work, const struct cell_wish *wish)
+{
+	const struct hotcell_request *q = &work->request;
+
+	return q->cell && wish->kind == ISOLATION_CONTAINER && !q->cold && snapshot_suits_env(q->env) &&
+	       !tool_compiles(&work->tool) && driver_is_ready(q->cell, &work->tool) &&
+	       driver_suits(q->cell, &wish->limits);
 }
 
 /* From the request to a run in a cell of wish.kind. */
@@ -102,7 +124,12 @@ int start_set_out(struct hotcell_work *work, struct err *e)
 		choose_warmth(work->engine, q, &work->tool, wish.kind, &work->profile,
 			&work->snapshot_fd, e))
 		return -1;
-	work->clears = may_be_warm(work->engine, q, &work->tool, wish.kind);
+	/* A container's profile is that of the driver which was started when it was made. */
+	if (wish.kind != ISOLATION_VM)
+		work->profile = NULL;
+	work->by_driver = has_driver(work, &wish);
+	work->clears = wish.kind == ISOLATION_VM &&
+		       may_be_warm(work->engine, q, &work->tool, wish.kind);
 	return collect_prepare(work, e) || begin(work, &wish, e) ? -1 : 0;
 }
 
@@ -207,7 +234,9 @@ int hotcell_cell_make(struct hotcell *h, const struct hotcell_request *request,
 	failed = failed || request_wish(request, &tool, &wish, &e) ||
 		 choose_warmth(h, request, &tool, wish.kind, &profile, &fd, &e) ||
 		 cell_make(h, &wish, ret, &e);
-	if (!failed && profile) {
+	if (!failed && profile && wish.kind == ISOLATION_CONTAINER) {
+		failed = driver_open(*ret, &tool, profile, &e);
+	} else if (!failed && profile) {
 		request_rehearsal(language, &rehearsal);
 		failed = line_open(*ret, profile, fd, request->cell_ends || request->machine_ends,
 			&rehearsal, &e);

@@ -47,7 +47,8 @@ struct hotcell_work {
 	bool compiled;                 /* that cell is behind us */
 	char **raw_argv;               /* run exactly this: for probing */
 	const struct profile *profile; /* of the warm machine that is to serve it; NULL: none */
-	struct buf warm_request;       /* for that machine's driver */
+	bool by_driver;                /* one that waits in the cell is to serve it */
+	struct buf warm_request;       /* for that machine's driver, or for that one */
 	bool may_be_quiet; /* that machine may have it without the keeper (wire/vmm_warm.h) */
 	bool is_quiet;     /* it has it so */
 	bool has_gone_out; /* it had */

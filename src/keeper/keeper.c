@@ -126,7 +126,11 @@ static int start_run(struct keeper *k, const struct msg_exec *m, int fd, struct 
 	auto_close int line = m->warm == EXEC_SNAPSHOT ? take_fd(&k->warm.line_fd) : -1;
 
 	k->files.touched = true;
-	k->in_warm = m->warm == EXEC_WARM_RUN;
+	k->waited = m->warm == EXEC_WARM_RUN && k->driver.waits;
+	if (k->waited)
+		return driver_run(&k->driver, &k->program, m->stdin_kind == STDIN_STREAM, e);
+	driver_end(&k->driver);
+	k->in_warm = m->warm == EXEC_WARM_RUN && k->options->runs_vmm;
 	if (k->in_warm) /* whose counts have begun */
 		return warm_run(&k->warm, &k->program, m->stdin_kind == STDIN_STREAM, e);
 	vmm_clear_stats();
@@ -149,14 +153,29 @@ static void start_warm(struct keeper *k, const struct msg_exec *m, int fd)
 	warm_start(&k->warm, &k->program, m, k->options, take_fd(&snapshot), &k->put_error);
 }
 
+/* Not answered either: without a driver the first run starts as any other. */
+static void start_driver(struct keeper *k, struct msg_exec *m)
+{
+	struct err ignored = { 0 };
+
+	k->files.touched = true;
+	driver_start(&k->driver, m, k->options, &ignored);
+}
+
 static void on_exec(struct keeper *k, struct msg_exec *m, int fd)
 {
 	struct err e = { 0 };
+	bool is_start = m->warm == EXEC_WARM_START || m->warm == EXEC_WARM_START_ONCE;
 
-	if (m->warm == EXEC_WARM_START || m->warm == EXEC_WARM_START_ONCE) {
+	/* Counted by user: if the user is not the cell's own, others would be counted too. */
+	if (!k->options->kill_all_is_safe)
+		m->processes = 0;
+	if (is_start && k->options->runs_vmm)
 		start_warm(k, m, fd);
+	else if (is_start)
+		start_driver(k, m);
+	if (is_start)
 		return;
-	}
 
 	k->ended_by = ENDED_BY_ITSELF;
 	k->started_us = clock_now_us();
@@ -168,9 +187,6 @@ static void on_exec(struct keeper *k, struct msg_exec *m, int fd)
 	k->is_told = k->exited_warm = false;
 	k->stdin_at = k->stdin_len = 0;
 	k->stdin_ends = false;
-	/* Counted by user: if the user is not the cell's own, others would be counted too. */
-	if (!k->options->kill_all_is_safe)
-		m->processes = 0;
 	if (k->put_error.kind != ERR_NONE)
 		e = k->put_error;
 	else if (files_put_end(&k->files, &e) == 0)
@@ -232,10 +248,25 @@ static void on_clear(struct keeper *k)
 		make_build_dir(k->options->tmp);
 }
 
-static bool fd_fits(const struct msg_exec *exec, int fd)
+/* Whether it can be done in this kind of cell, and has the descriptor that it takes. */
+static bool exec_fits(const struct keeper *k, const struct msg_exec *exec, int fd)
 {
-	return (fd >= 0) == (exec->warm == EXEC_SNAPSHOT || exec->warm == EXEC_WARM_START ||
-				    exec->warm == EXEC_WARM_START_ONCE);
+	bool takes_fd = exec->warm == EXEC_SNAPSHOT || exec->warm == EXEC_WARM_START ||
+			exec->warm == EXEC_WARM_START_ONCE;
+
+	if (k->options->runs_vmm)
+		return (fd >= 0) == takes_fd;
+	return fd < 0 && exec->warm != EXEC_SNAPSHOT && exec->warm != EXEC_WARM_START_ONCE;
+}
+
+static void on_request(struct keeper *k, struct frame_in *in)
+{
+	struct msg_data m;
+
+	if (!get_data(in, &m) || k->state != IDLE || k->options->runs_vmm)
+		k->hung_up = true;
+	else
+		driver_note_request(&k->driver, m.data, m.data_len);
 }
 
 static void on_frame(struct keeper *k, uint8_t type, struct frame_in *in, int fd)
@@ -252,8 +283,7 @@ static void on_frame(struct keeper *k, uint8_t type, struct frame_in *in, int fd
 		on_put(k, in);
 		return;
 	case CELL_EXEC:
-		if (k->state != IDLE || !get_exec(in, &exec) || !fd_fits(&exec, given) ||
-			(exec.warm != EXEC_COLD && !k->options->runs_vmm))
+		if (k->state != IDLE || !get_exec(in, &exec) || !exec_fits(k, &exec, given))
 			break;
 		on_exec(k, &exec, take_fd(&given));
 		return;
@@ -282,6 +312,9 @@ static void on_frame(struct keeper *k, uint8_t type, struct frame_in *in, int fd
 		own_close(&k->warm.line_fd);
 		k->warm.line_fd = take_fd(&given);
 		return;
+	case CELL_REQUEST:
+		on_request(k, in);
+		return;
 	case CELL_GET:
 		if (!get_get(in, &get))
 			break;
@@ -308,15 +341,32 @@ static void on_control(struct keeper *k)
 		k->hung_up = true;
 }
 
+static void reap(struct keeper *k)
+{
+	program_reap(&k->program, &k->driver.program, k->driver.given_up);
+}
+
 static void on_child(struct keeper *k)
 {
 	struct signalfd_siginfo ignored;
 
 	while (read(k->signal_fd, &ignored, sizeof(ignored)) == sizeof(ignored))
 		;
-	program_reap(&k->program);
+	reap(k);
 	if (k->state == RUNNING && k->program.main_reaped)
 		keeper_end_program(k, ENDED_BY_ITSELF);
+	if (k->driver.program.main_reaped)
+		driver_end(&k->driver);
+}
+
+static void on_driver(struct keeper *k)
+{
+	static struct frame_out frame;
+
+	if (!driver_listen(&k->driver))
+		return;
+	put_bare(&frame, CELL_WAITS);
+	keeper_send(k, &frame);
 }
 
 /* Every frame wakes the engine; a run that prints little and makes no file is told by one. */
@@ -382,7 +432,7 @@ static void finish_if_over(struct keeper *k)
 {
 	if (k->state != ENDING)
 		return;
-	program_reap(&k->program);
+	reap(k);
 	if (!k->program.all_reaped) {
 		if (clock_now_us() - k->last_kill_us > 15000)
 			keeper_end_program(k, k->ended_by);
@@ -403,6 +453,9 @@ static void finish_if_over(struct keeper *k)
 static void step(struct keeper *k)
 {
 	bool waits_for_room = k->stdin_at < k->stdin_len;
+	struct driver *d = &k->driver;
+	bool is_warming = d->program.pid > 0 && !d->waits;
+	bool is_telling = k->state == RUNNING && k->waited;
 	struct pollfd fds[] = {
 		{ .fd = k->options->lifeline_fd, .events = POLLIN },
 		{ .fd = k->options->control_fd, .events = waits_for_room ? 0 : POLLIN },
@@ -411,6 +464,10 @@ static void step(struct keeper *k)
 		{ .fd = k->program.out_fd[1], .events = POLLIN },
 		{ .fd = waits_for_room ? k->program.stdin_fd : -1, .events = POLLOUT },
 		{ .fd = k->warm.socket_fd, .events = POLLIN },
+		{ .fd = d->answer_fd, .events = POLLIN },
+		{ .fd = is_warming ? d->program.out_fd[0] : -1, .events = POLLIN },
+		{ .fd = is_warming ? d->program.out_fd[1] : -1, .events = POLLIN },
+		{ .fd = is_telling ? d->request_fd : -1, .events = POLLOUT },
 	};
 
 	if (poll(fds, COUNT(fds), patience_ms(k)) < 0 && errno != EINTR)
@@ -420,6 +477,12 @@ static void step(struct keeper *k)
 	/* Before the output: if the run is over, all of it goes in one frame. */
 	if (fds[6].revents)
 		on_warm(k);
+	if (fds[8].revents || fds[9].revents)
+		driver_discard_output(d);
+	if (fds[7].revents)
+		on_driver(k);
+	if (fds[10].revents)
+		driver_feed(d);
 	if (fds[3].revents && k->program.out_fd[0] >= 0)
 		output_pass(k, 0);
 	if (fds[4].revents && k->program.out_fd[1] >= 0)
@@ -439,7 +502,7 @@ static void kill_what_is_left(struct keeper *k)
 {
 	for (int tries = 0; tries < 500 && !k->program.all_reaped; tries++) {
 		program_kill_all(k->options->kill_all_is_safe);
-		program_reap(&k->program);
+		reap(k);
 		if (!k->program.all_reaped)
 			poll(NULL, 0, 2);
 	}
@@ -452,6 +515,8 @@ static int begin(struct keeper *k, const struct keeper_options *options, struct 
 	/* Field by field: it is zero already, and assigning all of it would touch its buffers. */
 	k->options = options;
 	k->program = (struct program){ .stdin_fd = -1, .out_fd = { -1, -1 } };
+	k->driver.program = k->program;
+	k->driver.request_fd = k->driver.answer_fd = -1;
 	k->warm.socket_fd = k->warm.line_fd = -1;
 	signal(SIGPIPE, SIG_IGN);
 	sigemptyset(&child);
