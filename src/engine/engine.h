@@ -30,7 +30,7 @@ struct link {
 	struct source source;
 	enum isolation_kind kind;
 	int socket_fd; /* -1: not started, or gone */
-	int pid_fd;
+	int pid_fd;    /* -1: another one has started it, and waits for its end */
 	bool sealed;
 };
 
@@ -73,6 +73,10 @@ struct hotcell {
 	char *drivers_dir;
 	bool allow_host_network;
 	bool once;
+	int (*start_warden)(
+		void *context, const char *isolation, int *ret_socket, struct hotcell_error *e);
+	void *context;                       /* for that */
+	bool has_kvm;                        /* its wardens have */
 	struct link links[ISOLATION_VM + 1]; /* by kind */
 	struct hotcell_cell *cells;
 	uint32_t next_cell;
