@@ -262,7 +262,7 @@ enum hotcell_cell_state {
 enum hotcell_cell_state hotcell_cell_state(const struct hotcell_cell *cell);
 /* "container", "vm" or "process". */
 const char *hotcell_cell_isolation(const struct hotcell_cell *cell);
-/* Why it is gone, if it is. */
+/* Why it is gone; NULL if it is not. */
 const char *hotcell_cell_failure(const struct hotcell_cell *cell);
 
 /* Its files, while nothing runs in it. */

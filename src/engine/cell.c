@@ -32,8 +32,11 @@ static void on_event(struct hotcell *h, struct source *source, uint32_t events)
 			/* What ended it, the warden will tell. A cell that sends what cannot be a
 			 * frame is not listened to any more. */
 			epoll_ctl(h->epoll_fd, EPOLL_CTL_DEL, cell->control_fd, NULL);
-			if (got != 0)
+			if (got != 0) {
+				err_set(&cell->failure, ERR_PROTOCOL,
+					"the cell sent what cannot be a frame");
 				cell_kill(cell);
+			}
 		}
 		return; /* one thing at a time: the work may be done, and the cell gone */
 	}
@@ -185,6 +188,25 @@ int cell_suit(struct hotcell_cell *cell, const struct cell_wish *wish, struct er
 		cell->cpu_used_us > wanted.at[LIMIT_CPU_MS] * CPU_SLACK_US)
 		cell_limit(cell, &wanted);
 	return 0;
+}
+
+enum hotcell_cell_state hotcell_cell_state(const struct hotcell_cell *cell)
+{
+	if (cell->gone)
+		return HOTCELL_CELL_GONE;
+	if (cell->work)
+		return HOTCELL_CELL_BUSY;
+	return cell->made ? HOTCELL_CELL_READY : HOTCELL_CELL_MAKING;
+}
+
+const char *hotcell_cell_isolation(const struct hotcell_cell *cell)
+{
+	return isolation_name(cell->link->kind);
+}
+
+const char *hotcell_cell_failure(const struct hotcell_cell *cell)
+{
+	return cell->gone ? cell->failure.text : NULL;
 }
 
 static int tell_warden(struct hotcell_cell *cell)

@@ -174,6 +174,7 @@ int hotcell_open(
 	h->timers.fd = -1;
 	h->allow_host_network = o->allow_host_network;
 	h->once = o->once;
+	h->never_waits = o->never_waits;
 	h->start_warden = o->start_warden;
 	h->context = o->context;
 	h->has_kvm = o->has_kvm;

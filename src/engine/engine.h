@@ -73,6 +73,7 @@ struct hotcell {
 	char *drivers_dir;
 	bool allow_host_network;
 	bool once;
+	bool never_waits;
 	int (*start_warden)(
 		void *context, const char *isolation, int *ret_socket, struct hotcell_error *e);
 	void *context;                       /* for that */
@@ -151,7 +152,7 @@ struct tool {
 	char **needs;  /* what the cell must show besides, NULL-terminated */
 };
 /* The first candidate that works. Probes in a cell what the cache does not know and must be known;
- * with `want_version` always. */
+ * with `want_version` always. An engine that never waits takes what it does not know for good. */
 int tool_find(struct hotcell *h, const struct language *language, bool want_version,
 	enum isolation_kind kind, struct tool *ret, struct err *e);
 void tool_free(struct tool *tool);

@@ -172,7 +172,9 @@ static void on_gone(struct hotcell *h, struct link *link, struct frame_in *in)
 	cell->gone = true;
 	cell->last_usage = m.usage;
 	cell->never_up = m.failed;
-	if (m.failed)
+	if (cell->failure.kind != ERR_NONE)
+		; /* we had it killed, and know why */
+	else if (m.failed)
 		err_set(&cell->failure, m.err_kind ? m.err_kind : ERR_SYSTEM, "%s", m.text);
 	else
 		err_set(&cell->failure, ERR_GONE, "the cell ended unexpectedly%s%s",

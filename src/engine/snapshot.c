@@ -351,6 +351,8 @@ int snapshot_get(
 		if (s->language == tool->language && s->profile == profile &&
 			strcmp(s->program, tool->program) == 0)
 			return s->fd;
+	if (h->never_waits)
+		return err_set(e, ERR_UNAVAILABLE, "the snapshot is not ready");
 	fd = get_from_disk(h, tool, profile, key_of(h, tool, profile), e);
 	if (fd < 0)
 		return -1;

@@ -21,7 +21,8 @@ bool snapshot_is_possible(const struct hotcell *h, const struct tool *tool);
  * heeded only by what starts with them. */
 bool snapshot_suits_env(const char *const *env);
 
-/* The snapshot, made now if it is not there. The descriptor stays the engine's. -1 on failure. */
+/* The snapshot, made now if it is not there, unless the engine never waits. The descriptor stays the
+ * engine's. -1 on failure. */
 int snapshot_get(
 	struct hotcell *h, const struct tool *tool, const struct profile *profile, struct err *e);
 

@@ -87,7 +87,7 @@ static int try_candidate(struct hotcell *h, struct tool *tool, bool must_know,
 		tool->version = version ? xstrdup(version) : NULL;
 		return 0;
 	}
-	if (!must_know)
+	if (!must_know || h->never_waits)
 		return 0;
 	if (probe(h, tool, kind, ret_works, &tool->version, e))
 		return -1;
