@@ -335,7 +335,7 @@ static void on_got(struct hotcell_work *work, const struct msg_got *m)
 		return;
 	}
 	collect_got(work, m->error);
-	if (!collect_next(work))
+	if (work->failure.kind != ERR_NONE || !collect_next(work))
 		work_finish(work);
 }
 

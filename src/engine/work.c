@@ -26,9 +26,9 @@ static void let_go(struct hotcell_work *work)
 	stage_stdin_end(work);
 	timer_stop(work->engine, &work->timer);
 	own_close(&work->stage_fd);
-	own_close(&work->get_fd);
+	collect_let_go(work);
 	own_close(&work->out_dir_fd);
-	work->stage_fd = work->get_fd = work->out_dir_fd = -1;
+	work->stage_fd = work->out_dir_fd = -1;
 }
 
 /* The machine ended with its run: another one gets ready before anybody waits for it. */
