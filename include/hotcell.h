@@ -239,7 +239,8 @@ int hotcell_done(const struct hotcell_work *work);
 void hotcell_cancel(struct hotcell_work *work);
 /* As Ctrl-C would: SIGINT. A program that minds it not goes on. */
 void hotcell_interrupt(struct hotcell_work *work);
-/* While it is on, no output is taken from the cell, and a program that prints waits. Its clock goes on. */
+/* While it is on, no output is taken from the cell, and a program that prints waits. Its clock goes on:
+ * at the end of its time, and when it is cancelled, the little that is on its way comes nonetheless. */
 void hotcell_pause(struct hotcell_work *work, int on);
 /* Once it is done: the result, or why there is none. Frees the work. */
 int hotcell_finish(struct hotcell_work *work, struct hotcell_result **ret, struct hotcell_error *e);

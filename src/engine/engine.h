@@ -52,7 +52,9 @@ struct hotcell_cell {
 	enum network_kind network;
 	char **needs;               /* that it shows, NULL-terminated */
 	struct hotcell_work *work;  /* that runs in it now */
-	bool wants_room;            /* epoll watches for EPOLLOUT too */
+	bool wants_room;            /* epoll is to watch for EPOLLOUT too */
+	uint32_t watched;           /* what it watches for now */
+	bool is_deaf;               /* it watches for nothing any more: the cell hung up */
 	const struct profile *warm; /* of the machine that waits in it; NULL: none does */
 	bool has_leftovers;         /* files of a run before, which were not cleared */
 	uint64_t cpu_used_us;       /* by runs in it since cell_limit() */
@@ -126,6 +128,8 @@ void cell_drain(struct hotcell_cell *cell);
 struct hotcell_cell *cell_find(struct hotcell *h, const struct link *link, uint32_t id);
 /* Sends h->out on the control socket: 0 sent, 1 no room now (on_room will be called), -1 gone. */
 int cell_send(struct hotcell_cell *cell);
+/* Its work, or what that waits for, is another one: epoll is told. */
+void cell_watch(struct hotcell_cell *cell);
 int cell_send_with(struct hotcell_cell *cell, int fd);
 int cell_order(struct hotcell_cell *cell, enum order order);
 int cell_limit(struct hotcell_cell *cell, const struct limits *limits);
@@ -173,6 +177,8 @@ int run_for_snapshot(struct hotcell *h, const struct tool *tool, const struct pr
 void run_on_made(struct hotcell_work *work);
 void run_on_frame(struct hotcell_work *work, uint8_t type, struct frame_in *in);
 void run_on_room(struct hotcell_work *work);
+/* Whether nothing is to be taken from its cell now. */
+bool run_is_paused(const struct hotcell_work *work);
 /* What a warm machine says, and that it is gone. */
 void run_on_line(struct hotcell_work *work, uint8_t type, struct frame_in *in);
 void run_on_line_end(struct hotcell_work *work);

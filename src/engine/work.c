@@ -49,6 +49,7 @@ void work_leave_cell(struct hotcell_work *work)
 	if (!work->cell)
 		return;
 	work->cell->work = NULL;
+	cell_watch(work->cell);
 	if (work->owns_cell) {
 		cell_drop(work->cell);
 	} else if (work->clears && !work->cell->gone) {
@@ -57,7 +58,8 @@ void work_leave_cell(struct hotcell_work *work)
 		/* What one run left, another one's must not find. */
 		if (!work->is_quiet || work->request.machine_ends) {
 			put_bare(&work->engine->out, CELL_CLEAR);
-			cell_send(work->cell);
+			if (cell_send(work->cell))
+				cell_kill(work->cell);
 			warm_again(work);
 		}
 	} else {

@@ -86,6 +86,8 @@ struct hotcell_work {
 	bool backstop_hit;
 	bool cancelled;
 	int cancel_tries;
+	bool paused;  /* its output is not wanted now */
+	bool is_late; /* it is taken nonetheless: it was paused for longer than it may run */
 
 	/* What came of it. */
 	struct collected out[2][2]; /* [compiling][stream] */
