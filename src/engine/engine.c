@@ -211,6 +211,7 @@ static void close_engine(struct hotcell *h, bool wait)
 {
 	if (!h)
 		return;
+	prepare_end_all(h);
 	while (h->cells)
 		hotcell_cell_free(h->cells);
 	for (int kind = 0; kind <= ISOLATION_VM; kind++)
@@ -276,6 +277,7 @@ int hotcell_dispatch(struct hotcell *h, int timeout_ms, struct hotcell_error *er
 
 		source->on_event(h, source, event.events);
 	}
+	prepare_step_all(h);
 	return 0;
 }
 

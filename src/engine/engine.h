@@ -68,6 +68,7 @@ struct hotcell {
 	struct probe_cache *cache;
 	char *cache_dir; /* NULL = nothing is kept */
 	struct snapshot *snapshots;
+	struct hotcell_preparation *preparations;
 	struct found *found; /* tools, for a second: see tool.c */
 	char *warden_path;
 	char *vmm_path;
@@ -159,19 +160,48 @@ struct tool {
  * with `want_version` always. An engine that never waits takes what it does not know for good. */
 int tool_find(struct hotcell *h, const struct language *language, bool want_version,
 	enum isolation_kind kind, struct tool *ret, struct err *e);
+/* The same as far as it is known, among the candidates from `from` on. TOOL_UNKNOWN: whether *ret works has
+ * to be asked first. */
+enum { TOOL_UNKNOWN = 1 };
+int tool_look(struct hotcell *h, const struct language *language, bool want_version, unsigned from,
+	struct tool *ret, struct err *e);
+/* The command that tells a tool's version, and what came of it: whether it works. -1 if that cannot be
+ * told. */
+char **tool_version_command(const struct tool *tool);
+int tool_learn(
+	struct hotcell *h, struct tool *tool, const struct hotcell_result *result, struct err *e);
+void tool_copy(const struct tool *from, struct tool *ret);
 void tool_free(struct tool *tool);
+/* What was found of late may not hold any more. */
+void tool_forget(struct hotcell *h, const struct language *language);
 void tool_forget_all(struct hotcell *h);
 bool tool_compiles(const struct tool *tool);
 const struct strings *tool_command(
 	const struct strings *of_candidate, const struct strings *of_language);
 
+/* ---- prepare.c: what takes time before a run ---- */
+/* Goes on with those whose probes and snapshots are done. */
+void prepare_step_all(struct hotcell *h);
+/* No more of them. */
+void prepare_end_all(struct hotcell *h);
+/* These wait: for what tool_find() and snapshot_get() do not have. */
+int prepare_tool(struct hotcell *h, const struct language *language, bool want_version,
+	enum isolation_kind kind, struct tool *ret, struct err *e);
+int prepare_snapshot(
+	struct hotcell *h, const struct tool *tool, const struct profile *profile, struct err *e);
+
 /* ---- start.c ---- */
-/* A bare command in a fresh cell, for probing. Waits. */
-int run_command(struct hotcell *h, const struct tool *tool, enum isolation_kind kind, char **argv,
-	struct hotcell_result **ret, struct err *e);
-/* The driver of a language, up to where it waits: its state goes into `fd`. Waits. */
-int run_for_snapshot(struct hotcell *h, const struct tool *tool, const struct profile *profile,
-	int fd, struct hotcell_result **ret, struct err *e);
+/* The profile that suits the request, NULL if no warm machine is to serve it. */
+int start_choose_profile(const struct hotcell_request *q, const struct language *language,
+	enum isolation_kind kind, const struct profile **ret, struct err *e);
+/* A bare command in a fresh cell: to probe, or to run a driver up to where it waits. */
+struct raw {
+	enum isolation_kind kind;
+	char **argv;     /* taken, whatever happens */
+	int snapshot_fd; /* its state is to go here; -1: it has none of interest */
+};
+int start_raw(struct hotcell *h, const struct tool *tool, const struct raw *raw,
+	struct hotcell_work **ret, struct err *e);
 
 /* ---- run.c ---- */
 void run_on_made(struct hotcell_work *work);

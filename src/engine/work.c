@@ -104,6 +104,8 @@ void work_free(struct hotcell_work *work)
 	buf_free(&work->warm_request);
 	free(work->stdin_kept);
 	free(work->entry);
+	if (work->raw_argv)
+		strings_free(work->raw_argv);
 	staging_free(&work->staging);
 	tool_free(&work->tool);
 	hotcell_result_free(work->result);

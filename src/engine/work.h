@@ -45,7 +45,7 @@ struct hotcell_work {
 	char why[160];                 /* why that is not a vm, if it might have been */
 	bool compiles_apart;           /* in a cell of its own */
 	bool compiled;                 /* that cell is behind us */
-	char **raw_argv;               /* run exactly this: for probing */
+	char **raw_argv;               /* run exactly this: for probing; its own */
 	const struct profile *profile; /* of the warm machine that is to serve it; NULL: none */
 	struct buf warm_request;       /* for that machine's driver */
 	bool may_be_quiet; /* that machine may have it without the keeper (wire/vmm_warm.h) */
