@@ -16,8 +16,8 @@ A request is made of fields that end with a NUL:
     seed          the last 32 bytes, put there by the machine itself: random, and never the same
 
 The exit status goes back as one byte, and the seed with it. In a container descriptor 999 is a pipe, from which
-the length of the rest comes first; the driver says by descriptor 998 that it is ready, closes both, and ends
-with the program's exit status.
+the length of the rest comes first; descriptor 998 is another, by which the driver says that it is ready, and
+takes the answer. Then it waits for the pipe's end, and ends with the same status.
 """
 
 
@@ -218,8 +218,8 @@ def run(namespace, preload):
             os._exit(0)  # there will be none
         while len(data) < int(length):
             data += os.read(REQUESTS, 65536)
-        os.close(REQUESTS)
-        os.close(ANSWERS)
+        os.set_inheritable(REQUESTS, False)
+        os.set_inheritable(ANSWERS, False)
         if b"n" in data[:data.index(b"\0")]:
             os.close(0)
             os.open("/dev/null", os.O_RDONLY)
@@ -293,18 +293,19 @@ def run(namespace, preload):
     warm_up()
     is_warming = False
     put_on(USUAL_PATH, [])
+    own_pid = os.getpid()
     request = receive()
     status = serve(request)
     if status is INTERRUPTED:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
-    if in_container:
-        os._exit(status)
-    try:
-        os.write(REQUESTS, bytes([status]) + request[-SEED_SIZE:])
-    except OSError:
-        os._exit(status)  # a child that the program has forked comes by here too
-
+    if os.getpid() == own_pid or not in_container:
+        try:
+            os.write(ANSWERS if in_container else REQUESTS, bytes([status]) + request[-SEED_SIZE:])
+            os.read(REQUESTS, 1)
+        except OSError:
+            pass
+    os._exit(status)  # a child that the program has forked comes by here too
 
 import sys  # noqa: E402
 run(globals(), sys.argv[1:])

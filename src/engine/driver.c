@@ -8,8 +8,7 @@
 /* What a program is bound to from its start, and no later order can change. */
 static const enum limit fixed[] = { LIMIT_OPEN_FILES, LIMIT_PROCESSES, LIMIT_FILE_BYTES };
 
-int driver_open(struct hotcell_cell *cell, const struct tool *tool, const struct profile *profile,
-	struct err *e)
+char **driver_command(const struct tool *tool, const struct profile *profile)
 {
 	auto_free const char **modules = xalloc((profile->modules.count + 1) * sizeof(*modules));
 	struct expansion x = {
@@ -17,18 +16,24 @@ int driver_open(struct hotcell_cell *cell, const struct tool *tool, const struct
 		.drivers = CELL_DRIVERS_DIR,
 		.args = modules,
 	};
+
+	for (unsigned i = 0; i < profile->modules.count; i++)
+		modules[i] = profile->modules.at[i];
+	return command_expand(snapshot_command(tool), &x);
+}
+
+int driver_open(struct hotcell_cell *cell, const struct tool *tool, const struct profile *profile,
+	struct err *e)
+{
 	struct hotcell_work work = {
 		.engine = cell->engine,
 		.tool = *tool,
 		.cell = cell,
 		.limits = cell->limits,
+		.raw_argv = driver_command(tool, profile),
 	};
-	int failed;
+	int failed = request_start_driver(&work, e);
 
-	for (unsigned i = 0; i < profile->modules.count; i++)
-		modules[i] = profile->modules.at[i];
-	work.raw_argv = command_expand(snapshot_command(tool), &x);
-	failed = request_start_driver(&work, e);
 	strings_free(work.raw_argv);
 	if (failed)
 		return -1;
@@ -36,6 +41,7 @@ int driver_open(struct hotcell_cell *cell, const struct tool *tool, const struct
 		return err_sys(e, "start a driver");
 	cell->driver = tool->candidate;
 	cell->driver_limits = cell->limits;
+	cell->driver_waits = false;
 	return 0;
 }
 
@@ -43,6 +49,11 @@ bool driver_is_ready(struct hotcell_cell *cell, const struct tool *tool)
 {
 	cell_notice(cell);
 	return cell->driver_waits && cell->driver == tool->candidate;
+}
+
+bool driver_is_warming(const struct hotcell_cell *cell)
+{
+	return cell->driver && !cell->driver_waits;
 }
 
 bool driver_suits(const struct hotcell_cell *cell, const struct limits *limits)

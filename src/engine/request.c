@@ -86,6 +86,8 @@ static void find_obstacle(
 	ret[0] = '\0';
 	if (language->vm != LANGUAGE_VM_YES)
 		snprintf(ret, size, "%s cannot be run in a vm yet", language->name);
+	else if (h->start_warden) /* by somebody who sees more of the machine than we do */
+		snprintf(ret, size, "%s", h->has_kvm ? "" : "a vm needs /dev/kvm");
 	else if (access("/dev/kvm", R_OK | W_OK))
 		snprintf(ret, size, "a vm needs /dev/kvm: %s", strerror(errno));
 	else if (access(h->vmm_path, X_OK))
@@ -429,7 +431,8 @@ static void add_flags(struct buf *b, const struct hotcell_work *work)
 	char flags[8];
 
 	snprintf(flags, sizeof(flags), "%s%s%s", work->request.last_line ? "l" : "",
-		is_alone(work) ? "a" : "", work->by_driver && !has_stdin(&work->request) ? "n" : "");
+		is_alone(work) ? "a" : "",
+		work->by_driver && !has_stdin(&work->request) ? "n" : "");
 	add_field(b, flags);
 }
 
@@ -506,16 +509,15 @@ static int exec_warm(struct hotcell_work *work, struct err *e)
 int request_ask_driver(struct hotcell_work *work, struct err *e)
 {
 	put_data(&work->engine->out, CELL_REQUEST,
-		&(struct msg_data){ (const uint8_t *)work->warm_request.data,
-			work->warm_request.len });
+		&(struct msg_data){
+			(const uint8_t *)work->warm_request.data, work->warm_request.len });
 	if (work->engine->out.overflow)
 		return err_set(e, ERR_LIMIT, "arguments and environment together are over %d bytes",
 			FRAME_MAX);
 	return 0;
 }
 
-static int exec_command(
-	struct hotcell_work *work, bool compile, enum exec_warm warm, struct err *e)
+static int exec_command(struct hotcell_work *work, bool compile, enum exec_warm warm, struct err *e)
 {
 	static struct msg_exec m;
 	struct places places;

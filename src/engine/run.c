@@ -24,6 +24,21 @@ void work_goto(struct hotcell_work *work, enum work_step step)
 	if (!(may_go[work->step] & (1U << step)))
 		return; /* a frame that comes too late to matter */
 	work->step = step;
+	if (work->paused && work->cell)
+		cell_watch(work->cell);
+}
+
+/* Only a program's output can wait. What comes without one is asked for, and is soon over. */
+bool run_is_paused(const struct hotcell_work *work)
+{
+	return work->paused && (work->step == WORK_COMPILING || work->step == WORK_RUNNING);
+}
+
+void hotcell_pause(struct hotcell_work *work, int on)
+{
+	work->paused = on && !work->cancelled && !work->is_late;
+	if (work->cell)
+		cell_watch(work->cell);
 }
 
 static void set_timer(struct hotcell_work *work, uint64_t ms)
@@ -92,6 +107,9 @@ static void begin_exec(struct hotcell_work *work, bool compile)
 		return;
 	work_goto(work, compile ? WORK_COMPILING : WORK_RUNNING);
 	set_wall_timer(work);
+	if (work->interrupts)
+		cell_order(work->cell, ORDER_INTERRUPT);
+	work->interrupts = false;
 	if (work->profile && !work->raw_argv && !work->has_gone_out)
 		line_ask(work->cell, warm_flags(work) | WARM_OUT, &work->warm_request);
 	if (!compile && (work->request.have_stdin_fd || work->request.stdin_data))
@@ -155,6 +173,7 @@ static void settle(struct hotcell_work *work, bool compiled)
 		return;
 	}
 	work->cell->warm = NULL;
+	work->cell->is_counted = true;
 	if (cell_account(work->cell))
 		work->have_usage = true;
 }
@@ -343,7 +362,7 @@ static void on_got(struct hotcell_work *work, const struct msg_got *m)
 		return;
 	}
 	collect_got(work, m->error);
-	if (!collect_next(work))
+	if (work->failure.kind != ERR_NONE || !collect_next(work))
 		work_finish(work);
 }
 
@@ -443,8 +462,8 @@ void run_on_line_end(struct hotcell_work *work)
 void run_on_usage(struct hotcell_work *work, const struct usage *usage)
 {
 	work->usage = *usage;
-	/* The cell has used more than the run: its driver was warmed. */
-	if (work->exited.waited)
+	/* A cell that was made before has used more than the run: others were in it, or its driver was warmed. */
+	if (!work->owns_cell)
 		work->usage.cpu_us = work->exited.cpu_us;
 	work->have_usage = true;
 	step_if_settled(work);
@@ -491,6 +510,13 @@ void work_on_time(struct timer *timer)
 		set_timer(work, CANCEL_REPEAT_MS);
 		return;
 	}
+	/* The keeper has ended it long ago, but could not tell. */
+	if (run_is_paused(work)) {
+		work->is_late = true;
+		hotcell_pause(work, 0);
+		set_timer(work, BACKSTOP_MS);
+		return;
+	}
 	if (work->step == WORK_COMPILING || work->step == WORK_RUNNING) {
 		work->backstop_hit = !work->cancelled;
 		work->ended_without_exit = true;
@@ -508,6 +534,7 @@ void hotcell_cancel(struct hotcell_work *work)
 	if (work->step == WORK_DONE || !work->cell || work->cancelled)
 		return;
 	work->cancelled = true;
+	hotcell_pause(work, 0);
 	if (work->step == WORK_MAKING || work->step == WORK_STAGING ||
 		work->step == WORK_CARRYING) {
 		work->ended_without_exit = true;
@@ -518,4 +545,14 @@ void hotcell_cancel(struct hotcell_work *work)
 	}
 	cell_order(work->cell, ORDER_CANCEL);
 	set_timer(work, CANCEL_REPEAT_MS);
+}
+
+/* What a machine has for itself alone (wire/vmm_warm.h), no keeper could pass on to it: once it goes out. It does
+ * so soon. */
+void hotcell_interrupt(struct hotcell_work *work)
+{
+	if (work->is_quiet && work->step == WORK_RUNNING)
+		work->interrupts = true;
+	else if (work->step == WORK_COMPILING || work->step == WORK_RUNNING)
+		cell_order(work->cell, ORDER_INTERRUPT);
 }

@@ -39,7 +39,6 @@ static int take_compilers_cell(struct hotcell_work *work, struct err *e)
 /* Its program begins now, and so does its time. */
 static int take_driver(struct hotcell_work *work, struct err *e)
 {
-	work->cell->driver = NULL;
 	cell_limit(work->cell, &work->cell->limits);
 	return request_build_warm(work, e);
 }
@@ -62,12 +61,39 @@ static int begin(struct hotcell_work *work, const struct cell_wish *wish, struct
 	return 0;
 }
 
-/* Whether runs like this one come out of a warm machine, and so find nothing of each other; or, in a
- * container, out of a driver that has waited. */
+static bool is_for_machines(const struct hotcell_request *q, enum isolation_kind kind)
+{
+	return kind == ISOLATION_VM && !q->trace && !q->cold;
+}
+
+/* Whether runs like this one come out of a warm machine, and so find nothing of each other. */
 static bool may_be_warm(const struct hotcell *h, const struct hotcell_request *q,
 	const struct tool *tool, enum isolation_kind kind)
 {
-	return kind != ISOLATION_PROCESS && !q->trace && !q->cold && snapshot_is_possible(h, tool);
+	return is_for_machines(q, kind) && snapshot_is_possible(h, tool);
+}
+
+/* Which one suits the request, if any can: that of a machine, or of a driver in a container. */
+int start_choose_profile(const struct hotcell_request *q, const struct language *language,
+	enum isolation_kind kind, const struct profile **ret, struct err *e)
+{
+	auto_buf struct buf text = { 0 };
+
+	*ret = NULL;
+	if (q->profile && kind == ISOLATION_PROCESS)
+		return err_set(e, ERR_INPUT,
+			"profiles are for vm and container isolation, and this is process isolation");
+	/* A name that is wrong is told, also where the program starts cold. */
+	if (q->profile && !snapshot_profile(language, q->profile, NULL, 0, e))
+		return -1;
+	if (kind == ISOLATION_PROCESS || q->trace || q->cold || !snapshot_suits_env(q->env) ||
+		!language->profiles_count)
+		return 0;
+	if (!q->code && !q->profile)
+		request_peek(q, &text);
+	*ret = snapshot_profile(language, q->profile, q->code ? q->code : text.data,
+		q->code ? request_code_length(q) : text.len, e);
+	return *ret ? 0 : -1;
 }
 
 /* Whether a warm machine is to serve it, and of which profile. One that cannot be made is no reason
@@ -77,27 +103,13 @@ static int choose_warmth(struct hotcell *h, const struct hotcell_request *q,
 	struct err *e)
 {
 	struct err ignored = { 0 };
-	auto_buf struct buf text = { 0 };
 
-	*ret = NULL;
 	*ret_fd = -1;
-	if (q->profile && kind == ISOLATION_PROCESS)
-		return err_set(e, ERR_INPUT,
-			"profiles are for vm and container isolation, and this is process isolation");
-	/* A name that is wrong is told, also where the program starts cold. */
-	if (q->profile && !snapshot_profile(tool->language, q->profile, NULL, 0, e))
+	if (start_choose_profile(q, tool->language, kind, ret, e))
 		return -1;
-	if (!may_be_warm(h, q, tool, kind) || !snapshot_suits_env(q->env))
-		return 0;
-	if (!q->code && !q->profile)
-		request_peek(q, &text);
-	*ret = snapshot_profile(tool->language, q->profile, q->code ? q->code : text.data,
-		q->code ? request_code_length(q) : text.len, e);
-	if (!*ret)
-		return -1;
-	if (kind == ISOLATION_VM)
+	if (*ret && kind == ISOLATION_VM && snapshot_is_possible(h, tool))
 		*ret_fd = snapshot_get(h, tool, *ret, &ignored);
-	if (kind == ISOLATION_VM && *ret_fd < 0)
+	if (kind == ISOLATION_VM ? *ret_fd < 0 : !snapshot_is_possible(h, tool))
 		*ret = NULL;
 	return 0;
 }
@@ -108,9 +120,9 @@ static bool has_driver(const struct hotcell_work *work, const struct cell_wish *
 {
 	const struct hotcell_request *q = &work->request;
 
-	return q->cell && wish->kind == ISOLATION_CONTAINER && !q->cold && snapshot_suits_env(q->env) &&
-	       !tool_compiles(&work->tool) && driver_is_ready(q->cell, &work->tool) &&
-	       driver_suits(q->cell, &wish->limits);
+	return q->cell && wish->kind == ISOLATION_CONTAINER && !q->cold &&
+	       snapshot_suits_env(q->env) && !tool_compiles(&work->tool) &&
+	       driver_is_ready(q->cell, &work->tool) && driver_suits(q->cell, &wish->limits);
 }
 
 /* From the request to a run in a cell of wish.kind. */
@@ -128,8 +140,7 @@ int start_set_out(struct hotcell_work *work, struct err *e)
 	if (wish.kind != ISOLATION_VM)
 		work->profile = NULL;
 	work->by_driver = has_driver(work, &wish);
-	work->clears = wish.kind == ISOLATION_VM &&
-		       may_be_warm(work->engine, q, &work->tool, wish.kind);
+	work->clears = may_be_warm(work->engine, q, &work->tool, wish.kind);
 	return collect_prepare(work, e) || begin(work, &wish, e) ? -1 : 0;
 }
 
@@ -259,56 +270,23 @@ void hotcell_cell_free(struct hotcell_cell *cell)
 	cell_drop(cell);
 }
 
-int run_command(struct hotcell *h, const struct tool *tool, enum isolation_kind kind, char **argv,
-	struct hotcell_result **ret, struct err *e)
+int start_raw(struct hotcell *h, const struct tool *tool, const struct raw *raw,
+	struct hotcell_work **ret, struct err *e)
 {
-	struct hotcell_request request = { .limits = { .wall_ms = 20000 } };
+	bool warms = raw->snapshot_fd >= 0;
+	struct hotcell_request request = { .limits = { .wall_ms = warms ? 120000 : 20000,
+						   .cpu_ms = warms ? 120000 : 0 } };
 	struct hotcell_work *work = work_new(h, &request);
-	struct hotcell_error error;
-	/* What is there, a container shows as well as a vm. */
-	struct cell_wish wish = { .kind = kind == ISOLATION_VM ? ISOLATION_CONTAINER : kind };
+	struct cell_wish wish = { .kind = raw->kind };
 
 	work->tool.language = tool->language;
 	work->tool.candidate = tool->candidate;
-	work->raw_argv = argv;
+	work->raw_argv = raw->argv;
+	work->snapshot_fd = raw->snapshot_fd;
 	if (request_wish(&request, tool, &wish, e) || begin(work, &wish, e)) {
 		work_free(work);
 		return -1;
 	}
-	if (wait_for(work, ret, &error))
-		return err_set(e, (enum err_kind)error.kind, "%s", error.text);
+	*ret = work;
 	return 0;
-}
-
-int run_for_snapshot(struct hotcell *h, const struct tool *tool, const struct profile *profile,
-	int fd, struct hotcell_result **ret, struct err *e)
-{
-	struct hotcell_request request = { .limits = { .wall_ms = 120000, .cpu_ms = 120000 } };
-	struct hotcell_work *work = work_new(h, &request);
-	struct hotcell_error error;
-	struct cell_wish wish = { .kind = ISOLATION_VM };
-	auto_free const char **modules = xalloc((profile->modules.count + 1) * sizeof(*modules));
-	struct expansion x = {
-		.program = tool->program,
-		.drivers = CELL_DRIVERS_DIR,
-		.args = modules,
-	};
-	char **argv;
-	int failed;
-
-	for (unsigned i = 0; i < profile->modules.count; i++)
-		modules[i] = profile->modules.at[i];
-	argv = command_expand(snapshot_command(tool), &x);
-	work->tool.language = tool->language;
-	work->tool.candidate = tool->candidate;
-	work->raw_argv = argv;
-	work->snapshot_fd = fd;
-	if (request_wish(&request, tool, &wish, e) || begin(work, &wish, e)) {
-		work_free(work);
-		strings_free(argv);
-		return -1;
-	}
-	failed = wait_for(work, ret, &error);
-	strings_free(argv);
-	return failed ? err_set(e, (enum err_kind)error.kind, "%s", error.text) : 0;
 }

@@ -8,7 +8,8 @@
 #include "keeper/program.h"
 #include "keeper/warm.h"
 
-enum state { IDLE, RUNNING, ENDING };
+/* LEAVING: the run is over and has been told, its process is not gone yet. */
+enum state { IDLE, RUNNING, ENDING, LEAVING };
 
 struct keeper {
 	const struct keeper_options *options;

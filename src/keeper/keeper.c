@@ -9,9 +9,12 @@
  *	                 └────────── program ──────────┘
  *
  *	IDLE --EXEC--> RUNNING --program ended, or we end it--> ENDING --all reaped, pipes dry--> IDLE
+ *	                  └── a driver says so, and was alone --> LEAVING --reaped--> IDLE
  *
  * RUNNING lasts until the program that was started ends. Then whatever it left behind is killed,
  * the pipes are read to their end, and EXITED is sent: after that nothing of the run is alive.
+ * A large process takes milliseconds to go. Where a driver says with what status it is about to, and
+ * the run has started nothing else, that is not waited for, but for the next EXEC.
  * Sending to the engine may block; while it does, the clock and the lifeline are still watched. */
 #include "keeper/inner.h"
 
@@ -38,13 +41,28 @@ static uint8_t in_buffer[FRAME_MAX];
 
 void keeper_end_program(struct keeper *k, enum ended_by why)
 {
-	if (k->state == IDLE)
+	if (k->state == IDLE || k->state == LEAVING)
 		return;
 	if (k->state == RUNNING)
 		k->ended_by = why;
 	k->state = ENDING;
 	k->last_kill_us = clock_now_us();
 	program_kill_all(k->options->kill_all_is_safe);
+}
+
+static void on_control(struct keeper *k);
+
+/* As a terminal does it: all that the program has not put into groups of their own. It leads its session, and
+ * so the group with its number. */
+static void interrupt(struct keeper *k)
+{
+	struct pollfd control = { .fd = k->options->control_fd, .events = POLLIN };
+
+	/* Unlike other orders it is given once. It comes behind its command, but by another way. */
+	while (k->state == IDLE && !k->hung_up && poll(&control, 1, 0) > 0)
+		on_control(k);
+	if (k->state == RUNNING && k->program.pid > 0 && !k->program.main_reaped)
+		kill(-k->program.pid, SIGINT);
 }
 
 static void on_lifeline(struct keeper *k)
@@ -62,6 +80,8 @@ static void on_lifeline(struct keeper *k)
 		keeper_end_program(k, ENDED_BY_CPU);
 	else if (order == 'm')
 		keeper_end_program(k, ENDED_BY_MEMORY);
+	else if (order == 'i')
+		interrupt(k);
 }
 
 static void watch_clock(struct keeper *k)
@@ -73,7 +93,7 @@ static void watch_clock(struct keeper *k)
 /* Milliseconds that poll() may sleep. */
 static int patience_ms(const struct keeper *k)
 {
-	if (k->state == ENDING)
+	if (k->state == ENDING || k->state == LEAVING)
 		return 20; /* kill again what was born during the last pass */
 	return k->state == RUNNING && k->deadline_us ? clock_ms_until(k->deadline_us) : -1;
 }
@@ -346,6 +366,14 @@ static void reap(struct keeper *k)
 	program_reap(&k->program, &k->driver.program, k->driver.given_up);
 }
 
+static void tell_waits(struct keeper *k)
+{
+	static struct frame_out frame;
+
+	put_bare(&frame, CELL_WAITS);
+	keeper_send(k, &frame);
+}
+
 static void on_child(struct keeper *k)
 {
 	struct signalfd_siginfo ignored;
@@ -355,33 +383,24 @@ static void on_child(struct keeper *k)
 	reap(k);
 	if (k->state == RUNNING && k->program.main_reaped)
 		keeper_end_program(k, ENDED_BY_ITSELF);
-	if (k->driver.program.main_reaped)
+	if (k->driver.program.main_reaped) {
+		if (!k->driver.waits)
+			tell_waits(k);
 		driver_end(&k->driver);
+	}
 }
 
-static void on_driver(struct keeper *k)
-{
-	static struct frame_out frame;
-
-	if (!driver_listen(&k->driver))
-		return;
-	put_bare(&frame, CELL_WAITS);
-	keeper_send(k, &frame);
-}
-
-/* Every frame wakes the engine; a run that prints little and makes no file is told by one. */
-static void finish_warm(struct keeper *k, const struct warm_answer *answer)
+/* Every frame wakes the engine; a run that prints little and makes no file is told by one. Its process lives
+ * on, or need not be waited for; false: it printed too much, and is being ended. */
+static bool tell_end(struct keeper *k, uint32_t status)
 {
 	bool nothing_new;
 
-	k->program.wait_status = (int)((answer->status & 0xff) << 8);
-	k->program.cpu_us = answer->cpu_us;
-	k->program.max_rss_bytes = answer->max_rss_bytes;
+	k->program.wait_status = (int)((status & 0xff) << 8);
 	output_keep(k);
 	if (k->state != RUNNING)
-		return; /* it printed too much, and is being ended */
+		return false;
 	nothing_new = k->list_when_done && !files_anything_new(&k->files);
-	k->exited_warm = true;
 	k->nothing_new = nothing_new;
 	output_send_exited(k, "");
 	k->last[0].len = k->last[1].len = 0;
@@ -390,6 +409,41 @@ static void finish_warm(struct keeper *k, const struct warm_answer *answer)
 	k->state = IDLE;
 	if (k->list_when_done && !nothing_new)
 		files_list(&k->files, keeper_send, k);
+	return true;
+}
+
+static void finish_warm(struct keeper *k, const struct warm_answer *answer)
+{
+	k->program.cpu_us = answer->cpu_us;
+	k->program.max_rss_bytes = answer->max_rss_bytes;
+	k->exited_warm = true;
+	tell_end(k, answer->status);
+}
+
+static void finish_driver(struct keeper *k, uint8_t status)
+{
+	if (!driver_was_alone(&k->driver)) {
+		driver_let_go(&k->driver); /* its end and that of all others is waited for */
+		return;
+	}
+	k->program.cpu_us = driver_cpu_us(&k->program);
+	k->program.processes = 1;
+	if (!tell_end(k, status))
+		return;
+	k->state = LEAVING;
+	k->last_kill_us = clock_now_us();
+	program_kill_all(k->options->kill_all_is_safe);
+}
+
+static void on_driver(struct keeper *k)
+{
+	uint8_t status;
+
+	if (k->driver.program.pid > 0 && driver_listen(&k->driver))
+		tell_waits(k);
+	else if (k->driver.program.pid <= 0 && driver_hear_end(&k->driver, &status) &&
+		 k->state == RUNNING && k->waited)
+		finish_driver(k, status);
 }
 
 /* Its next run fails and says why, whether that has been asked for already or not. */
@@ -428,8 +482,21 @@ static void on_warm(struct keeper *k)
 	keeper_end_program(k, ENDED_BY_ITSELF);
 }
 
+static void leave_if_over(struct keeper *k)
+{
+	if (k->state != LEAVING)
+		return;
+	reap(k);
+	if (!k->program.all_reaped)
+		return;
+	driver_end(&k->driver);
+	program_close(&k->program);
+	k->state = IDLE;
+}
+
 static void finish_if_over(struct keeper *k)
 {
+	leave_if_over(k);
 	if (k->state != ENDING)
 		return;
 	reap(k);
@@ -443,6 +510,7 @@ static void finish_if_over(struct keeper *k)
 		k->program.wait_status = k->told_status;
 	output_send_exited(k, k->put_error.text);
 	k->put_error = (struct err){ 0 };
+	driver_end(&k->driver);
 	program_close(&k->program);
 	k->state = IDLE;
 	/* Unasked: it would be asked for next. */
@@ -455,10 +523,11 @@ static void step(struct keeper *k)
 	bool waits_for_room = k->stdin_at < k->stdin_len;
 	struct driver *d = &k->driver;
 	bool is_warming = d->program.pid > 0 && !d->waits;
-	bool is_telling = k->state == RUNNING && k->waited;
+	bool is_telling = k->state == RUNNING && k->waited && d->request_len;
 	struct pollfd fds[] = {
 		{ .fd = k->options->lifeline_fd, .events = POLLIN },
-		{ .fd = k->options->control_fd, .events = waits_for_room ? 0 : POLLIN },
+		{ .fd = k->state == LEAVING ? -1 : k->options->control_fd,
+			.events = waits_for_room ? 0 : POLLIN },
 		{ .fd = k->signal_fd, .events = POLLIN },
 		{ .fd = k->program.out_fd[0], .events = POLLIN },
 		{ .fd = k->program.out_fd[1], .events = POLLIN },
@@ -489,7 +558,7 @@ static void step(struct keeper *k)
 		output_pass(k, 1);
 	if (fds[5].revents)
 		feed_stdin(k);
-	if (fds[1].revents)
+	if (fds[1].revents && !k->hung_up)
 		on_control(k);
 	if (fds[2].revents)
 		on_child(k);

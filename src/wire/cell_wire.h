@@ -14,7 +14,7 @@
  *	  CLEAR               ──────▶   empties the workspace: the next run is another one's
  *	  LINE                ──────▶   with a socket for the warm machine that is started next
  *	  REQUEST             ──────▶   what the next EXEC is to tell the driver that waits (not in vm cells)
- *	  ◀──────  WAITS                 a driver that was started is ready for it (likewise)
+ *	  ◀──────  WAITS                 a driver that was started is ready, or gone (likewise)
  *
  * On that socket engine and machine are by themselves (wire/vmm_warm.h); there GOES_OUT and EXITED come
  * from the machine.
@@ -40,7 +40,6 @@ enum cell_frame {
 	CELL_GET,
 	CELL_CLEAR,
 	CELL_LINE,
-	CELL_REQUEST,
 	CELL_OUTPUT,
 	CELL_EXITED,
 	CELL_FILE,
@@ -48,6 +47,7 @@ enum cell_frame {
 	CELL_DATA,
 	CELL_GOT,
 	CELL_GOES_OUT,
+	CELL_REQUEST,
 	CELL_WAITS,
 };
 

@@ -28,10 +28,11 @@
  *
  *	keeper → driver   on WARM_DRIVER_FD, a pipe: the length of what follows in digits and a NUL, the request, the
  *	                  random bytes
- *	driver → keeper   on WARM_ANSWER_FD, another one: a byte when it is ready
+ *	driver → keeper   on WARM_ANSWER_FD, another one: a byte when it is ready; at the end the status, and the random
+ *	                  bytes behind it. Then it waits for the end of WARM_DRIVER_FD, and ends with that status. If it
+ *	                  only does the latter, that is as good, but its keeper knows it later
  *
- * That WARM_DRIVER_FD is open tells the driver where it is. It closes both before the program begins, and ends
- * as that ends. Flag `n` says that the program's input is /dev/null, which the driver has to open: its own is
+ * That WARM_DRIVER_FD is open tells the driver where it is. Flag `n` says that the program's input is /dev/null, which the driver has to open: its own is
  * a pipe, in case there will be some. */
 #ifndef HOTCELL_WIRE_VMM_WARM_H
 #define HOTCELL_WIRE_VMM_WARM_H

@@ -57,12 +57,17 @@ static size_t unescape(char *text)
 	return (size_t)(to - text);
 }
 
-static long now_ms(void)
+static long now_us(void)
 {
 	struct timespec now;
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+	return now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+static long now_ms(void)
+{
+	return now_us() / 1000;
 }
 
 static void print_bytes(const char *name, const struct hotcell_bytes *b)
@@ -79,13 +84,14 @@ static void print_bytes(const char *name, const struct hotcell_bytes *b)
 	putchar('"');
 }
 
-static void answer(const struct hotcell_result *r)
+static void answer(const struct hotcell_result *r, long took_us)
 {
 	static const char *const states[] = { "none", "kept", "lost" };
 
 	printf("{\"reason\": \"%s\", \"code\": %d, \"warm\": %d, \"state\": \"%s\", \"isolation\": \"%s\"",
 		hotcell_reason_name(r->reason), r->exit_code, r->warm, states[r->state],
 		r->isolation);
+	printf(", \"took_us\": %ld", took_us);
 	printf(", \"cpu_us\": %llu, \"duration_us\": %llu, \"truncated\": %d, \"memory\": %llu",
 		(unsigned long long)r->usage.cpu_us, (unsigned long long)r->duration_us,
 		r->out.truncated, (unsigned long long)r->usage.peak_memory_bytes);
@@ -98,8 +104,8 @@ static void answer(const struct hotcell_result *r)
 	fflush(stdout);
 }
 
-static void on_output(void *context, enum hotcell_stream stream, int compiling, const char *data,
-	size_t len)
+static void on_output(
+	void *context, enum hotcell_stream stream, int compiling, const char *data, size_t len)
 {
 	size_t room = sizeof(seen) - 1 - strlen(seen);
 
@@ -146,7 +152,8 @@ static void run(void)
 {
 	struct hotcell_result *result;
 	struct hotcell_error e;
-	long begun = now_ms();
+	long begun_us = now_us();
+	long begun = begun_us / 1000;
 
 	args[args_count] = env[env_count] = NULL;
 	q.args = args;
@@ -158,8 +165,10 @@ static void run(void)
 	if (hotcell_start(h, &q, &work, &e) == 0) {
 		while (!hotcell_done(work)) {
 			must(hotcell_dispatch(h,
-				     interrupt_at || cancel_at || interrupt_ms >= 0 || cancel_ms >= 0 ? 2 :
-													 -1,
+				     interrupt_at || cancel_at || interrupt_ms >= 0 ||
+						     cancel_ms >= 0 ?
+					     2 :
+					     -1,
 				     &e),
 				&e);
 			if (is_due(&interrupt_ms, &interrupt_at, begun))
@@ -168,7 +177,7 @@ static void run(void)
 				hotcell_cancel(work);
 		}
 		if (hotcell_finish(work, &result, &e) == 0) {
-			answer(result);
+			answer(result, now_us() - begun_us);
 			hotcell_result_free(result);
 			forget();
 			return;
@@ -272,7 +281,7 @@ static void take(const char *word, char *value)
 	if (strcmp(word, "language") == 0)
 		q.language = strncpy(language, value, sizeof(language) - 1);
 	else if (strcmp(word, "isolation") == 0)
-		q.isolation = strcmp(value, "vm") == 0	    ? HOTCELL_ISOLATION_VM :
+		q.isolation = strcmp(value, "vm") == 0      ? HOTCELL_ISOLATION_VM :
 			      strcmp(value, "process") == 0 ? HOTCELL_ISOLATION_PROCESS :
 							      HOTCELL_ISOLATION_CONTAINER;
 	else if (strcmp(word, "profile") == 0)
