@@ -96,7 +96,30 @@ def test_the_cells_of_a_dead_warden_are_gone_and_another_is_started(service):
     s("kill-wardens")
     assert s("run", 0, "sh", "container", "echo 1")[0].startswith(("error gone", "cell_failed"))
     assert s("state", 0) == ["gone container hotcell-warden ended unexpectedly"]
+    assert s("well") == ["no"]
     assert s("run", "-", "sh", "container", "echo 1") == ["exited 0 cold 1\\n|"]
+
+
+def test_an_engine_is_well_again_when_its_wardens_were_started_again(service):
+    s = service("start-warden", "no-kvm")
+    assert s("well") == ["yes"]
+    assert s("run", "-", "sh", "container", "echo 1") == ["exited 0 cold 1\\n|"]
+    s("kill-wardens")
+    s("turn")
+    assert s("well") == ["no"]
+    assert s("run", "-", "sh", "container", "echo 1") == ["exited 0 cold 1\\n|"]
+    assert s("well") == ["yes"]
+
+
+# ---- languages ----
+
+
+def test_languages_tell_what_a_service_wants_to_know(service):
+    s = service("never-waits")
+    known = {line.split()[0]: line.split(" ", 1)[1] for line in s("languages", "all")}
+    assert known["python"] == "- installed vm profiles plain data aliases py python3 extensions .py .pyw"
+    assert known["c"].startswith("- installed vm compiles profiles aliases"), known["c"]
+    assert "installed" in known["sh"].split()
 
 
 # ---- files of a run ----

@@ -456,7 +456,27 @@ static void other_files(char **words, enum hotcell_files_kind kind)
 	serve(cell_of(words[1]), &files, 0);
 }
 
-static void languages(void)
+static void say_list(const char *name, const char *const *list)
+{
+	printf(" %s", name);
+	for (; *list; list++)
+		printf(" %s", *list);
+}
+
+static void say_language(const struct hotcell_language *l, int detailed)
+{
+	printf("%s %s", l->id, l->version ? l->version : "-");
+	if (detailed) {
+		printf("%s%s%s%s", l->installed ? " installed" : "", l->vm ? " vm" : "",
+			l->compiles ? " compiles" : "", l->keeps_state ? " keeps-state" : "");
+		say_list("profiles", l->profiles);
+		say_list("aliases", l->aliases);
+		say_list("extensions", l->extensions);
+	}
+	puts("");
+}
+
+static void languages(int detailed)
 {
 	struct hotcell_language *all;
 	size_t count;
@@ -467,7 +487,7 @@ static void languages(void)
 		return;
 	}
 	for (size_t i = 0; i < count; i++)
-		printf("%s %s\n", all[i].id, all[i].version ? all[i].version : "-");
+		say_language(&all[i], detailed);
 	hotcell_languages_free(all, count);
 }
 
@@ -508,7 +528,11 @@ static void obey(char **words)
 	else if (strcmp(command, "remove") == 0)
 		other_files(words, HOTCELL_FILES_REMOVE);
 	else if (strcmp(command, "languages") == 0)
-		languages();
+		languages(strcmp(words[1], "all") == 0);
+	else if (strcmp(command, "turn") == 0)
+		turn(1000);
+	else if (strcmp(command, "well") == 0)
+		puts(hotcell_is_well(h) ? "yes" : "no");
 	else if (strcmp(command, "kill-wardens") == 0)
 		kill_wardens();
 	else
