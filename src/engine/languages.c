@@ -51,6 +51,8 @@ static int describe(
 	ret->installed = tool_find(h, l, true, ISOLATION_CONTAINER, &tool, e) == 0;
 	ret->version = take_ptr(&tool.version);
 	ret->compiles = compiles(l, &tool);
+	ret->keeps_state = ret->installed && l->keeps_state != LANGUAGE_KEEPS_NO &&
+			   driver_is_possible(h, &tool);
 	tool_free(&tool);
 	return ret->installed || e->kind == ERR_NOT_FOUND ? 0 : -1;
 }
