@@ -341,13 +341,16 @@ function evaluate(request) {
 		declare(program.names);
 		runScript(program, request);
 	} catch (error) {
+		const isInterrupted = error?.code === 'ERR_SCRIPT_EXECUTION_INTERRUPTED';
+
 		inScript = false;
-		if (error?.code === 'ERR_SCRIPT_EXECUTION_INTERRUPTED' && !isExiting) {
-			isEvaluated = true;
+		isEvaluated = true;
+		if (isInterrupted)
+			freeStreams();
+		if (isInterrupted && !isExiting)
 			onInterrupt();
-		} else {
+		else
 			fail(error);
-		}
 	}
 }
 
@@ -387,6 +390,20 @@ function begin({ flags, filename, args, env }) {
 	renewInput(flags.includes('s'));
 	before = goingOn();
 	watch();
+}
+
+// The program may have been ended in the middle of a write, which the stream would wait for.
+function freeStreams() {
+	for (const stream of [process.stdout, process.stderr]) {
+		const state = stream._writableState;
+
+		if (!state)
+			continue;
+		Object.assign(state, { writing: false, bufferProcessing: false, corked: 0, length: 0, pendingcb: 0,
+			needDrain: false, buffered: [], bufferedIndex: 0, allBuffers: true, allNoop: true });
+		stream._pendingData = null;
+		stream._pendingEncoding = '';
+	}
 }
 
 function onInterrupt() {

@@ -24,6 +24,7 @@ struct keeper {
 	bool keeps;          /* the run's interpreter stays */
 	bool has_session;    /* there was such a run in this cell */
 	bool is_interrupted; /* the run's time is over, and it has been told so */
+	int interruptions;   /* so often */
 	bool stdin_waits;    /* nobody has opened its input yet */
 	bool is_kept;        /* for EXITED */
 	enum state state;

@@ -224,6 +224,7 @@ static void on_exec(struct keeper *k, struct msg_exec *m, int fd)
 	k->output_seen[0] = k->output_seen[1] = 0;
 	k->is_told = k->exited_warm = k->waited = k->in_warm = false;
 	k->keeps = k->is_interrupted = k->stdin_waits = false;
+	k->interruptions = 0;
 	k->stdin_at = k->stdin_len = 0;
 	k->stdin_ends = false;
 	if (k->warm_error.kind != ERR_NONE || k->put_error.kind != ERR_NONE)

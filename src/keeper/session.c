@@ -10,7 +10,8 @@
  * Its stdout and stderr are the same pipes all the time. What is printed while no run is there to have it, stays in
  * them and comes with the next one; who prints more than they hold, waits for it.
  *
- * A run whose time is over gets SIGINT first, as from Ctrl-C, and GRACE_MS to end by itself: then all is kept. */
+ * A run whose time is over gets SIGINT first, as from Ctrl-C, and GRACE_MS to end by itself: then all is kept. It
+ * gets another one in the middle of that: some shells and interpreters have moments in which one is lost. */
 #include "keeper/inner.h"
 
 #include "base/buf.h"
@@ -23,7 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { GRACE_MS = 250 };
+enum { GRACE_MS = 250, INTERRUPTIONS = 2 };
 
 /* ---- input ---- */
 
@@ -149,8 +150,9 @@ void session_finish(struct keeper *k, uint32_t status)
 			.max_rss_bytes = p->max_rss_bytes,
 		};
 		*p = (struct program){ .stdin_fd = -1, .out_fd = { -1, -1 } };
-		k->driver.waits = !k->in_warm;
+		k->driver.waits = true;
 		k->keeps = k->in_warm = false;
+		k->stdin_at = k->stdin_len = 0; /* what it did not read, nobody will */
 	}
 	k->is_kept = false;
 }
@@ -161,11 +163,14 @@ bool session_puts_off(struct keeper *k, enum ended_by why)
 
 	if (!k->keeps || k->state != RUNNING || !is_time || k->program.pid <= 0)
 		return false;
-	if (k->is_interrupted)
-		return clock_now_us() < k->deadline_us;
+	if (!k->is_interrupted)
+		k->ended_by = why;
+	else if (clock_now_us() < k->deadline_us)
+		return true;
+	if (k->interruptions++ == INTERRUPTIONS)
+		return false;
 	k->is_interrupted = true;
-	k->ended_by = why;
-	k->deadline_us = clock_now_us() + (int64_t)GRACE_MS * 1000;
+	k->deadline_us = clock_now_us() + (int64_t)GRACE_MS * 1000 / INTERRUPTIONS;
 	keeper_interrupt(k);
 	return true;
 }

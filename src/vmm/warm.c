@@ -497,6 +497,9 @@ static void end_kept_run(struct guest *g, uint8_t status)
 	request_len = request_at = 0;
 	wait_for_request();
 	begin_run(g);
+	/* Whom it has started may have printed something meanwhile, for the keeper to pass on. */
+	if (is_spoiled)
+		warm_go_out(g);
 }
 
 void warm_idle(struct guest *g)
