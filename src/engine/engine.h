@@ -58,7 +58,7 @@ struct hotcell_cell {
 	bool is_deaf;               /* it watches for nothing any more: the cell hung up */
 	const struct profile *warm; /* of the machine that waits in it; NULL: none does */
 	const struct candidate
-		*driver;             /* whose driver was started in it; NULL: none, or it is used */
+		*driver; /* whose driver was started in it; NULL: none, or it is used */
 	const struct profile *driver_profile; /* with whose modules; NULL: none */
 	bool driver_waits;                    /* it is ready */
 	struct limits driver_limits; /* that it was started with; or the interpreter that stays */
@@ -66,10 +66,10 @@ struct hotcell_cell {
 	const struct candidate *session;
 	bool session_by_driver; /* it is a driver of the keeper's, not a machine */
 	bool keeps;             /* there was a run in it that keeps: it is somebody's place */
-	bool has_leftovers;          /* files of a run before, which were not cleared */
-	uint64_t cpu_used_us;        /* by runs in it since cell_limit() */
-	bool is_counted;             /* a run has ended in it that the warden counted for */
-	struct err failure;          /* why it is gone, if it failed */
+	bool has_leftovers;     /* files of a run before, which were not cleared */
+	uint64_t cpu_used_us;   /* by runs in it since cell_limit() */
+	bool is_counted;        /* a run has ended in it that the warden counted for */
+	struct err failure;     /* why it is gone, if it failed */
 	struct usage last_usage;
 };
 
