@@ -201,7 +201,7 @@ struct hotcell_result {
 	const char *isolation; /* "container", "vm" or "process" */
 	/* Why it is not a vm, though that was left to us; else "". */
 	char isolation_why[160];
-	int warm;       /* a warm machine served it */
+	int warm;       /* a warm machine served it, or an interpreter that had waited for it */
 	char *language; /* its id */
 	struct hotcell_compile compile;
 	struct hotcell_file *files; /* new or changed */
@@ -254,7 +254,7 @@ int hotcell_cell_make(struct hotcell *h, const struct hotcell_request *request,
 void hotcell_cell_free(struct hotcell_cell *cell);
 
 enum hotcell_cell_state {
-	HOTCELL_CELL_MAKING,
+	HOTCELL_CELL_MAKING, /* or what is to wait in it is not ready: a run would start cold */
 	HOTCELL_CELL_READY,
 	HOTCELL_CELL_BUSY,
 	HOTCELL_CELL_GONE, /* it ended; to be freed */
