@@ -533,5 +533,7 @@ process.execArgv = process.execArgv.filter((flag) => flag !== '--no-memory-reduc
 samplesDir = fs.mkdtempSync('/tmp/sample-');
 pipe = firstPipe();
 process.on('beforeExit', onSampleEnd);
-if (!byPipes)
+if (!byPipes) {
+	session.warmUp();
 	askForPid();
+}
