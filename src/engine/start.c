@@ -50,7 +50,7 @@ static int begin(struct hotcell_work *work, const struct cell_wish *wish, struct
 	if (work->request.keep)
 		note_session(work);
 	/* Its program begins now, and so does its time. */
-	if (work->by_driver)
+	if (work->by_driver && !work->continues)
 		cell_limit(work->cell, &work->cell->limits);
 	if ((work->profile || work->by_driver) && request_build_warm(work, e))
 		return -1;
