@@ -1,0 +1,69 @@
+/* engine: libhotcell on the loop.
+ *
+ * Languages are read when an engine is opened, so another set of them takes another engine: the new one warms up
+ * beside the old one, then takes its place; the old one lives as long as anything of it does. */
+#ifndef HOTCELL_SERVICE_ENGINE_H
+#define HOTCELL_SERVICE_ENGINE_H
+
+#include "base/err.h"
+#include "base/list.h"
+#include "hotcell.h"
+
+#include <stdbool.h>
+#include <uv.h>
+
+struct service;
+struct engine;
+
+/* Something that an engine does; part of a larger struct. */
+struct engine_op {
+	struct list link;
+	struct engine *engine;
+	struct hotcell_work *work; /* NULL: it does nothing now */
+	/* Exactly one of them is not NULL. The result is the callee's. */
+	void (*on_done)(struct engine_op *op, struct hotcell_result *result,
+		const struct hotcell_error *failure);
+};
+
+struct engine {
+	struct list link;
+	struct service *service;
+	struct hotcell *hotcell;
+	uv_poll_t poll;
+	uv_idle_t soon; /* active while something was done before it was waited for */
+	struct list ops;
+	struct hotcell_language *languages;
+	size_t languages_count;
+	struct hotcell_preparation *preparing;
+	size_t prepared;    /* how many of the config's `warm` are ready, or cannot be */
+	bool is_warm;       /* all of them */
+	unsigned references; /* cells of pools and sessions, and ops */
+	bool is_closing;
+};
+
+struct engines {
+	struct engine *current;
+	struct engine *next; /* warms up to take its place */
+	struct list old;
+	char *languages_dir; /* of those that were registered at run time */
+};
+
+int engines_open(struct service *s, struct err *e);
+/* Reads languages anew. Takes effect when the new engine is warm. */
+int engines_reload(struct service *s, struct err *e);
+void engines_close(struct service *s);
+
+struct hotcell_language *engine_language(const struct engine *n, const char *name);
+
+/* Each returns 0, and op->on_done is called later, or -1 and it is not. */
+int engine_run(struct engine *n, const struct hotcell_request *q, struct engine_op *op, struct hotcell_error *e);
+int engine_files(struct engine *n, struct hotcell_cell *cell, const struct hotcell_files *what, struct engine_op *op,
+	struct hotcell_error *e);
+/* The op ends soon, as cancelled. */
+void engine_cancel(struct engine_op *op);
+/* Gives up on it: on_done is not called. */
+void engine_abandon(struct engine_op *op);
+void engine_hold(struct engine *n);
+void engine_release(struct engine *n);
+
+#endif
