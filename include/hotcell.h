@@ -66,7 +66,8 @@ struct hotcell_options {
 	int never_waits;
 	/* Starts a warden (of "container", "vm" or "process" isolation) for an engine that may not, and gives
 	 * the end of a SOCK_SEQPACKET pair whose other end is that warden's. NULL: the engine starts them. */
-	int (*start_warden)(void *context, const char *isolation, int *ret_socket, struct hotcell_error *e);
+	int (*start_warden)(
+		void *context, const char *isolation, int *ret_socket, struct hotcell_error *e);
 	int has_kvm; /* with start_warden: whether those wardens can open /dev/kvm */
 	/* A language file that could not be used: "file:line: key: what is wrong". */
 	void (*on_problem)(void *context, const char *text);
@@ -137,7 +138,7 @@ struct hotcell_request {
 	const char *output_dir;    /* generated files are copied here */
 	struct hotcell_cell *cell; /* run in this one, made before; default: one of its own */
 	int cell_ends;             /* that cell is not used again after this run */
-	int machine_ends;    /* a warm machine in it is not: it serves this run only. Behind it
+	int machine_ends; /* a warm machine in it is not: it serves this run only. Behind it
 	                            * everything in the cell is ended and removed, and another machine
 	                            * gets ready */
 	/* In a cell that was made before: variables, functions and so on stay for the next run that keeps.
@@ -238,7 +239,8 @@ int hotcell_done(const struct hotcell_work *work);
 void hotcell_cancel(struct hotcell_work *work);
 /* As Ctrl-C would: SIGINT. A program that minds it not goes on. */
 void hotcell_interrupt(struct hotcell_work *work);
-/* While it is on, no output is taken from the cell, and a program that prints waits. Its clock goes on. */
+/* While it is on, no output is taken from the cell, and a program that prints waits. Its clock goes on:
+ * at the end of its time, and when it is cancelled, the little that is on its way comes nonetheless. */
 void hotcell_pause(struct hotcell_work *work, int on);
 /* Once it is done: the result, or why there is none. Frees the work. */
 int hotcell_finish(struct hotcell_work *work, struct hotcell_result **ret, struct hotcell_error *e);
@@ -261,7 +263,7 @@ enum hotcell_cell_state {
 enum hotcell_cell_state hotcell_cell_state(const struct hotcell_cell *cell);
 /* "container", "vm" or "process". */
 const char *hotcell_cell_isolation(const struct hotcell_cell *cell);
-/* Why it is gone, if it is. */
+/* Why it is gone; NULL if it is not. */
 const char *hotcell_cell_failure(const struct hotcell_cell *cell);
 
 /* Its files, while nothing runs in it. */
@@ -292,10 +294,10 @@ int hotcell_files_start(struct hotcell_cell *cell, const struct hotcell_files *f
 struct hotcell_language {
 	const char *id;
 	const char *name;
-	char *version;       /* NULL if it is not installed, or not known (never_waits) */
-	int installed;       /* a program for it is there */
-	int vm;              /* it can be run in vm isolation, on a machine that has it */
-	int keeps_state;     /* hotcell_request.keep */
+	char *version;   /* NULL if it is not installed, or not known (never_waits) */
+	int installed;   /* a program for it is there */
+	int vm;          /* it can be run in vm isolation, on a machine that has it */
+	int keeps_state; /* hotcell_request.keep */
 	int compiles;
 	const char *const *profiles; /* of warm machines; NULL-terminated, never NULL */
 	const char *const *aliases;  /* likewise */

@@ -32,18 +32,35 @@ static void on_event(struct hotcell *h, struct source *source, uint32_t events)
 			/* What ended it, the warden will tell. A cell that sends what cannot be a
 			 * frame is not listened to any more. */
 			epoll_ctl(h->epoll_fd, EPOLL_CTL_DEL, cell->control_fd, NULL);
-			if (got != 0)
+			cell->is_deaf = true;
+			if (got != 0) {
+				err_set(&cell->failure, ERR_PROTOCOL,
+					"the cell sent what cannot be a frame");
 				cell_kill(cell);
+			}
 		}
 		return; /* one thing at a time: the work may be done, and the cell gone */
 	}
-	if ((events & EPOLLOUT) && work) {
-		struct epoll_event event = { .events = EPOLLIN, .data.ptr = &cell->source };
-
+	if (events & EPOLLOUT) {
 		cell->wants_room = false;
-		epoll_ctl(h->epoll_fd, EPOLL_CTL_MOD, cell->control_fd, &event);
-		run_on_room(work);
+		cell_watch(cell);
+		if (work)
+			run_on_room(work);
 	}
+}
+
+void cell_watch(struct hotcell_cell *cell)
+{
+	bool takes = !cell->work || !run_is_paused(cell->work);
+	struct epoll_event event = {
+		.events = (takes ? EPOLLIN : 0) | (cell->wants_room ? EPOLLOUT : 0),
+		.data.ptr = &cell->source,
+	};
+
+	if (cell->is_deaf || event.events == cell->watched)
+		return;
+	cell->watched = event.events;
+	epoll_ctl(cell->engine->epoll_fd, EPOLL_CTL_MOD, cell->control_fd, &event);
 }
 
 void cell_drain(struct hotcell_cell *cell)
@@ -137,6 +154,7 @@ int cell_make(
 	cell->next = h->cells;
 	h->cells = cell;
 	event.data.ptr = &cell->source;
+	cell->watched = event.events;
 	epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, cell->control_fd, &event);
 	*ret = cell;
 	return 0;
@@ -187,6 +205,25 @@ int cell_suit(struct hotcell_cell *cell, const struct cell_wish *wish, struct er
 	return 0;
 }
 
+enum hotcell_cell_state hotcell_cell_state(const struct hotcell_cell *cell)
+{
+	if (cell->gone)
+		return HOTCELL_CELL_GONE;
+	if (cell->work)
+		return HOTCELL_CELL_BUSY;
+	return cell->made ? HOTCELL_CELL_READY : HOTCELL_CELL_MAKING;
+}
+
+const char *hotcell_cell_isolation(const struct hotcell_cell *cell)
+{
+	return isolation_name(cell->link->kind);
+}
+
+const char *hotcell_cell_failure(const struct hotcell_cell *cell)
+{
+	return cell->gone ? cell->failure.text : NULL;
+}
+
 static int tell_warden(struct hotcell_cell *cell)
 {
 	struct err ignored;
@@ -228,14 +265,12 @@ int cell_send(struct hotcell_cell *cell)
 
 int cell_send_with(struct hotcell_cell *cell, int fd)
 {
-	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT, .data.ptr = &cell->source };
-
 	if (frame_send(cell->control_fd, &cell->engine->out, fd) == 0)
 		return 0;
 	if (errno != EAGAIN && errno != ENOBUFS)
 		return -1;
 	cell->wants_room = true;
-	epoll_ctl(cell->engine->epoll_fd, EPOLL_CTL_MOD, cell->control_fd, &event);
+	cell_watch(cell);
 	return 1;
 }
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { FILES_MAX = 20000 };
+enum { FILES_MAX = 20000, ERRORS_MAX = 4096 };
 
 static const char *const kind_names[] = {
 	[FILE_REGULAR] = "file",
@@ -52,6 +52,7 @@ int collect_file(struct hotcell_work *work, const struct msg_file *m)
 		.path = xstrdup(m->path),
 		.kind = kind_names[m->kind],
 		.size_bytes = m->kind == FILE_REGULAR ? m->size_bytes : 0,
+		.generated = m->generated,
 	};
 	return 0;
 }
@@ -92,24 +93,40 @@ int collect_prepare(struct hotcell_work *work, struct err *e)
 	return work->out_dir_fd < 0 ? err_sys(e, "open '%s'", path) : 0;
 }
 
+/* Where the file is to go: 1, 0 if it is not wanted, -1 on failure. */
+static int open_next(struct hotcell_work *work, const struct hotcell_file *file, struct err *e)
+{
+	bool is_regular = file->kind == kind_names[FILE_REGULAR];
+	int fd = -1;
+
+	work->get_is_lent = work->request.open_file != NULL;
+	if (work->get_is_lent)
+		fd = work->request.open_file(work->request.context, file);
+	if (!is_regular || (work->get_is_lent && fd < 0))
+		return 0;
+	if (!work->get_is_lent)
+		fd = open_output(work, file->path, e);
+	work->get_fd = fd;
+	work->get_left = file->size_bytes;
+	return fd < 0 ? err_wrap(e, "output directory") : 1;
+}
+
 bool collect_next(struct hotcell_work *work)
 {
 	struct hotcell_result *r = work->result;
 	struct err e = { 0 };
+	int opened = 0;
 
-	if (!work->request.output_dir)
+	if (!work->request.output_dir && !work->request.open_file)
 		return false;
-	while (work->get_at < r->files_count &&
-		r->files[work->get_at].kind != kind_names[FILE_REGULAR])
-		work->get_at++;
-	if (work->get_at == r->files_count)
-		return false;
-	work->get_fd = open_output(work, r->files[work->get_at].path, &e);
-	if (work->get_fd < 0) {
-		err_wrap(&e, "output directory");
-		work_fail(work, &e);
-		return true;
+	while (work->get_at < r->files_count && opened == 0) {
+		opened = open_next(work, &r->files[work->get_at], &e);
+		work->get_at += opened == 0;
 	}
+	if (opened < 0)
+		work_fail(work, &e);
+	if (opened <= 0)
+		return opened < 0;
 	put_get(&work->engine->out, &(struct msg_get){ .path = r->files[work->get_at].path });
 	/* One small frame after another: there is room, or there is no cell. */
 	if (cell_send(work->cell) != 0)
@@ -122,48 +139,60 @@ static bool all_zero(const uint8_t *data, size_t len)
 	return len == 0 || (data[0] == 0 && memcmp(data, data + 1, len - 1) == 0);
 }
 
+int collect_write(int fd, const struct msg_data *m)
+{
+	off_t end = all_zero(m->data, m->data_len) ? lseek(fd, (off_t)m->data_len, SEEK_CUR) : -1;
+
+	return end < 0 ? fd_write_all(fd, m->data, m->data_len) : ftruncate(fd, end);
+}
+
 /* Holes stay holes, so what comes out takes no more room than it took in the cell; and hard links
  * do not multiply it beyond the cell's disk. */
 static int write_piece(struct hotcell_work *work, const struct msg_data *m)
 {
-	if (all_zero(m->data, m->data_len)) {
-		off_t end = lseek(work->get_fd, (off_t)m->data_len, SEEK_CUR);
-
-		return end < 0 ? -1 : ftruncate(work->get_fd, end);
-	}
-	work->got_bytes += m->data_len;
-	if (work->got_bytes > work->limits.at[LIMIT_DISK_BYTES]) {
-		work->result->files[work->get_at].error = EFBIG;
-		return 0;
-	}
-	return fd_write_all(work->get_fd, m->data, m->data_len);
+	if (!all_zero(m->data, m->data_len))
+		work->got_bytes += m->data_len;
+	if (work->got_bytes <= work->limits.at[LIMIT_DISK_BYTES])
+		return collect_write(work->get_fd, m);
+	work->result->files[work->get_at].error = EFBIG;
+	return 0;
 }
 
 int collect_data(struct hotcell_work *work, const struct msg_data *m)
 {
-	struct err e = { 0 };
+	struct hotcell_file *file = &work->result->files[work->get_at];
 
-	if (work->get_fd < 0)
+	/* Nothing of the run is alive that could have made the file larger than it was. */
+	if (work->get_fd < 0 || m->data_len > work->get_left)
 		return -1;
-	if (write_piece(work, m)) {
-		err_sys(&e, "write '%s/%s'", work->request.output_dir,
-			work->result->files[work->get_at].path);
-		work_fail(work, &e);
-	}
+	work->get_left -= m->data_len;
+	if (file->error || write_piece(work, m) == 0)
+		return 0;
+	/* The rest of it comes nonetheless, and is not for the cell's next work. To whoever gave us the
+	 * descriptor, one file that failed is no reason to lose all others. */
+	file->error = errno;
+	if (!work->get_is_lent)
+		err_sys(&work->failure, "write '%s/%s'", work->request.output_dir, file->path);
 	return 0;
 }
 
 void collect_got(struct hotcell_work *work, uint32_t error)
 {
 	struct hotcell_file *file = &work->result->files[work->get_at];
+	bool is_lent = work->get_is_lent;
 
-	own_close(&work->get_fd);
-	work->get_fd = -1;
+	collect_let_go(work);
 	work->get_at++;
-	if (!error && !file->error)
-		return;
-	/* Rather no file than half of one. */
 	if (error)
-		file->error = (int)error;
-	unlinkat(work->out_dir_fd, file->path, 0);
+		file->error = error < ERRORS_MAX ? (int)error : EIO;
+	/* Rather no file than half of one. */
+	if (file->error && !is_lent)
+		unlinkat(work->out_dir_fd, file->path, 0);
+}
+
+void collect_let_go(struct hotcell_work *work)
+{
+	if (!work->get_is_lent)
+		own_close(&work->get_fd);
+	work->get_fd = -1;
 }

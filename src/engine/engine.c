@@ -149,11 +149,13 @@ static void open_cache(struct hotcell *h, const struct hotcell_options *o)
 /* What is most likely asked for first. */
 static enum isolation_kind first_kind(const struct hotcell_options *o)
 {
+	bool has_kvm = o->start_warden ? o->has_kvm : access("/dev/kvm", R_OK | W_OK) == 0;
+
 	if (o->once && o->once_isolation == HOTCELL_ISOLATION_PROCESS)
 		return ISOLATION_PROCESS;
 	if (o->once && o->once_isolation == HOTCELL_ISOLATION_CONTAINER)
 		return ISOLATION_CONTAINER;
-	return access("/dev/kvm", R_OK | W_OK) == 0 ? ISOLATION_VM : ISOLATION_CONTAINER;
+	return has_kvm ? ISOLATION_VM : ISOLATION_CONTAINER;
 }
 
 int hotcell_open(
@@ -172,6 +174,10 @@ int hotcell_open(
 	h->timers.fd = -1;
 	h->allow_host_network = o->allow_host_network;
 	h->once = o->once;
+	h->never_waits = o->never_waits;
+	h->start_warden = o->start_warden;
+	h->context = o->context;
+	h->has_kvm = o->has_kvm;
 	h->warden_path = o->warden_path ? xstrdup(o->warden_path) : find_warden();
 	h->vmm_path = find_vmm(h->warden_path);
 	h->share_dir = o->share_dir ? realpath(o->share_dir, NULL) : find_share();
@@ -205,6 +211,7 @@ static void close_engine(struct hotcell *h, bool wait)
 {
 	if (!h)
 		return;
+	prepare_end_all(h);
 	while (h->cells)
 		hotcell_cell_free(h->cells);
 	for (int kind = 0; kind <= ISOLATION_VM; kind++)
@@ -270,6 +277,7 @@ int hotcell_dispatch(struct hotcell *h, int timeout_ms, struct hotcell_error *er
 
 		source->on_event(h, source, event.events);
 	}
+	prepare_step_all(h);
 	return 0;
 }
 

@@ -30,7 +30,7 @@ struct link {
 	struct source source;
 	enum isolation_kind kind;
 	int socket_fd; /* -1: not started, or gone */
-	int pid_fd;
+	int pid_fd;    /* -1: another one has started it, and waits for its end */
 	bool sealed;
 };
 
@@ -52,7 +52,9 @@ struct hotcell_cell {
 	enum network_kind network;
 	char **needs;               /* that it shows, NULL-terminated */
 	struct hotcell_work *work;  /* that runs in it now */
-	bool wants_room;            /* epoll watches for EPOLLOUT too */
+	bool wants_room;            /* epoll is to watch for EPOLLOUT too */
+	uint32_t watched;           /* what it watches for now */
+	bool is_deaf;               /* it watches for nothing any more: the cell hung up */
 	const struct profile *warm; /* of the machine that waits in it; NULL: none does */
 	bool has_leftovers;         /* files of a run before, which were not cleared */
 	uint64_t cpu_used_us;       /* by runs in it since cell_limit() */
@@ -66,6 +68,7 @@ struct hotcell {
 	struct probe_cache *cache;
 	char *cache_dir; /* NULL = nothing is kept */
 	struct snapshot *snapshots;
+	struct hotcell_preparation *preparations;
 	struct found *found; /* tools, for a second: see tool.c */
 	char *warden_path;
 	char *vmm_path;
@@ -73,6 +76,11 @@ struct hotcell {
 	char *drivers_dir;
 	bool allow_host_network;
 	bool once;
+	bool never_waits;
+	int (*start_warden)(
+		void *context, const char *isolation, int *ret_socket, struct hotcell_error *e);
+	void *context;                       /* for that */
+	bool has_kvm;                        /* its wardens have */
 	struct link links[ISOLATION_VM + 1]; /* by kind */
 	struct hotcell_cell *cells;
 	uint32_t next_cell;
@@ -121,6 +129,8 @@ void cell_drain(struct hotcell_cell *cell);
 struct hotcell_cell *cell_find(struct hotcell *h, const struct link *link, uint32_t id);
 /* Sends h->out on the control socket: 0 sent, 1 no room now (on_room will be called), -1 gone. */
 int cell_send(struct hotcell_cell *cell);
+/* Its work, or what that waits for, is another one: epoll is told. */
+void cell_watch(struct hotcell_cell *cell);
 int cell_send_with(struct hotcell_cell *cell, int fd);
 int cell_order(struct hotcell_cell *cell, enum order order);
 int cell_limit(struct hotcell_cell *cell, const struct limits *limits);
@@ -147,27 +157,58 @@ struct tool {
 	char **needs;  /* what the cell must show besides, NULL-terminated */
 };
 /* The first candidate that works. Probes in a cell what the cache does not know and must be known;
- * with `want_version` always. */
+ * with `want_version` always. An engine that never waits takes what it does not know for good. */
 int tool_find(struct hotcell *h, const struct language *language, bool want_version,
 	enum isolation_kind kind, struct tool *ret, struct err *e);
+/* The same as far as it is known, among the candidates from `from` on. TOOL_UNKNOWN: whether *ret works has
+ * to be asked first. */
+enum { TOOL_UNKNOWN = 1 };
+int tool_look(struct hotcell *h, const struct language *language, bool want_version, unsigned from,
+	struct tool *ret, struct err *e);
+/* The command that tells a tool's version, and what came of it: whether it works. -1 if that cannot be
+ * told. */
+char **tool_version_command(const struct tool *tool);
+int tool_learn(
+	struct hotcell *h, struct tool *tool, const struct hotcell_result *result, struct err *e);
+void tool_copy(const struct tool *from, struct tool *ret);
 void tool_free(struct tool *tool);
+/* What was found of late may not hold any more. */
+void tool_forget(struct hotcell *h, const struct language *language);
 void tool_forget_all(struct hotcell *h);
 bool tool_compiles(const struct tool *tool);
 const struct strings *tool_command(
 	const struct strings *of_candidate, const struct strings *of_language);
 
+/* ---- prepare.c: what takes time before a run ---- */
+/* Goes on with those whose probes and snapshots are done. */
+void prepare_step_all(struct hotcell *h);
+/* No more of them. */
+void prepare_end_all(struct hotcell *h);
+/* These wait: for what tool_find() and snapshot_get() do not have. */
+int prepare_tool(struct hotcell *h, const struct language *language, bool want_version,
+	enum isolation_kind kind, struct tool *ret, struct err *e);
+int prepare_snapshot(
+	struct hotcell *h, const struct tool *tool, const struct profile *profile, struct err *e);
+
 /* ---- start.c ---- */
-/* A bare command in a fresh cell, for probing. Waits. */
-int run_command(struct hotcell *h, const struct tool *tool, enum isolation_kind kind, char **argv,
-	struct hotcell_result **ret, struct err *e);
-/* The driver of a language, up to where it waits: its state goes into `fd`. Waits. */
-int run_for_snapshot(struct hotcell *h, const struct tool *tool, const struct profile *profile,
-	int fd, struct hotcell_result **ret, struct err *e);
+/* The profile that suits the request, NULL if no warm machine is to serve it. */
+int start_choose_profile(const struct hotcell_request *q, const struct language *language,
+	enum isolation_kind kind, const struct profile **ret, struct err *e);
+/* A bare command in a fresh cell: to probe, or to run a driver up to where it waits. */
+struct raw {
+	enum isolation_kind kind;
+	char **argv;     /* taken, whatever happens */
+	int snapshot_fd; /* its state is to go here; -1: it has none of interest */
+};
+int start_raw(struct hotcell *h, const struct tool *tool, const struct raw *raw,
+	struct hotcell_work **ret, struct err *e);
 
 /* ---- run.c ---- */
 void run_on_made(struct hotcell_work *work);
 void run_on_frame(struct hotcell_work *work, uint8_t type, struct frame_in *in);
 void run_on_room(struct hotcell_work *work);
+/* Whether nothing is to be taken from its cell now. */
+bool run_is_paused(const struct hotcell_work *work);
 /* What a warm machine says, and that it is gone. */
 void run_on_line(struct hotcell_work *work, uint8_t type, struct frame_in *in);
 void run_on_line_end(struct hotcell_work *work);

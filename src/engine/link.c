@@ -172,7 +172,9 @@ static void on_gone(struct hotcell *h, struct link *link, struct frame_in *in)
 	cell->gone = true;
 	cell->last_usage = m.usage;
 	cell->never_up = m.failed;
-	if (m.failed)
+	if (cell->failure.kind != ERR_NONE)
+		; /* we had it killed, and know why */
+	else if (m.failed)
 		err_set(&cell->failure, m.err_kind ? m.err_kind : ERR_SYSTEM, "%s", m.text);
 	else
 		err_set(&cell->failure, ERR_GONE, "the cell ended unexpectedly%s%s",
@@ -225,17 +227,14 @@ static void on_event(struct hotcell *h, struct source *source, uint32_t events)
 	}
 }
 
-int link_start(struct hotcell *h, struct link *link, bool check, struct err *e)
+static int spawn_warden(struct hotcell *h, struct link *link, bool check, struct err *e)
 {
 	const char *argv[16];
 	size_t argc = 0;
 	int ends[2];
 	struct birth birth;
-	struct epoll_event event = { .events = EPOLLIN, .data.ptr = &link->source };
 	int failed;
 
-	if (link->socket_fd >= 0)
-		return 0;
 	argv[argc++] = "hotcell-warden";
 	argv[argc++] = "--isolation";
 	argv[argc++] = isolation_names[link->kind];
@@ -269,6 +268,33 @@ int link_start(struct hotcell *h, struct link *link, bool check, struct err *e)
 		return -1;
 	}
 	link->socket_fd = ends[0];
+	return 0;
+}
+
+/* Another one's child: how it ends is not for us to wait for. */
+static int ask_for_warden(struct hotcell *h, struct link *link, bool check, struct err *e)
+{
+	struct hotcell_error error = { 0 };
+	int socket_fd = -1;
+
+	if (check)
+		return err_set(e, ERR_UNAVAILABLE, "this warden cannot be asked for what it finds");
+	if (h->start_warden(h->context, isolation_names[link->kind], &socket_fd, &error))
+		return err_set(
+			e, error.kind ? (enum err_kind)error.kind : ERR_SYSTEM, "%s", error.text);
+	link->socket_fd = socket_fd;
+	link->pid_fd = -1;
+	return 0;
+}
+
+int link_start(struct hotcell *h, struct link *link, bool check, struct err *e)
+{
+	struct epoll_event event = { .events = EPOLLIN, .data.ptr = &link->source };
+
+	if (link->socket_fd >= 0)
+		return 0;
+	if (h->start_warden ? ask_for_warden(h, link, check, e) : spawn_warden(h, link, check, e))
+		return -1;
 	link->sealed = false;
 	link->source.on_event = on_event;
 	epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, link->socket_fd, &event);
@@ -321,6 +347,8 @@ void link_close(struct link *link, bool wait)
 	if (link->socket_fd < 0)
 		return;
 	close(take_fd(&link->socket_fd));
+	if (link->pid_fd < 0)
+		return;
 	if (wait)
 		waitid(P_PIDFD, (id_t)link->pid_fd, &(siginfo_t){ 0 }, WEXITED | __WALL);
 	close(take_fd(&link->pid_fd));

@@ -24,6 +24,21 @@ void work_goto(struct hotcell_work *work, enum work_step step)
 	if (!(may_go[work->step] & (1U << step)))
 		return; /* a frame that comes too late to matter */
 	work->step = step;
+	if (work->paused && work->cell)
+		cell_watch(work->cell);
+}
+
+/* Only a program's output can wait. What comes without one is asked for, and is soon over. */
+bool run_is_paused(const struct hotcell_work *work)
+{
+	return work->paused && (work->step == WORK_COMPILING || work->step == WORK_RUNNING);
+}
+
+void hotcell_pause(struct hotcell_work *work, int on)
+{
+	work->paused = on && !work->cancelled && !work->is_late;
+	if (work->cell)
+		cell_watch(work->cell);
 }
 
 static void set_timer(struct hotcell_work *work, uint64_t ms)
@@ -335,7 +350,7 @@ static void on_got(struct hotcell_work *work, const struct msg_got *m)
 		return;
 	}
 	collect_got(work, m->error);
-	if (!collect_next(work))
+	if (work->failure.kind != ERR_NONE || !collect_next(work))
 		work_finish(work);
 }
 
@@ -480,6 +495,13 @@ void work_on_time(struct timer *timer)
 		set_timer(work, CANCEL_REPEAT_MS);
 		return;
 	}
+	/* The keeper has ended it long ago, but could not tell. */
+	if (run_is_paused(work)) {
+		work->is_late = true;
+		hotcell_pause(work, 0);
+		set_timer(work, BACKSTOP_MS);
+		return;
+	}
 	if (work->step == WORK_COMPILING || work->step == WORK_RUNNING) {
 		work->backstop_hit = !work->cancelled;
 		work->ended_without_exit = true;
@@ -497,6 +519,7 @@ void hotcell_cancel(struct hotcell_work *work)
 	if (work->step == WORK_DONE || !work->cell || work->cancelled)
 		return;
 	work->cancelled = true;
+	hotcell_pause(work, 0);
 	if (work->step == WORK_MAKING || work->step == WORK_STAGING ||
 		work->step == WORK_CARRYING) {
 		work->ended_without_exit = true;

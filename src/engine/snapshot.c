@@ -122,7 +122,7 @@ static uint64_t add_beside(uint64_t hash, const char *path)
 	return baseline_hash(hash, &sum, sizeof(sum));
 }
 
-static uint64_t key_of(
+uint64_t snapshot_key(
 	const struct hotcell *h, const struct tool *tool, const struct profile *profile)
 {
 	/* Packages come and go by these. */
@@ -280,84 +280,102 @@ static void remove_stale(int dir_fd, const char *prefix, const char *keep)
 		closedir(dir);
 }
 
-/* ---- making one ---- */
+/* ---- those that there are ---- */
 
-/* Samples may have printed before: the reason is what comes last. */
-static const char *end_of(const char *text)
+int snapshot_new(struct err *e)
 {
-	enum { SHOWN = 300 };
-	size_t len = strlen(text);
+	int fd = memfd_create("hotcell-snapshot", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-	return len > SHOWN ? text + len - SHOWN : text;
+	return fd < 0 ? err_sys(e, "memfd") : fd;
 }
 
-static int make(struct hotcell *h, const struct tool *tool, const struct profile *profile,
-	uint64_t key, struct err *e)
+/* The end of the name is the key. */
+static void name_it(const struct tool *tool, const struct profile *profile, uint64_t key,
+	char ret_prefix[NAME_SIZE], char ret[NAME_SIZE + 32])
 {
-	auto_close int fd = memfd_create("hotcell-snapshot", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-	struct hotcell_result *result = NULL;
-	int failed;
+	snprintf(ret_prefix, NAME_SIZE, "%.60s-%.60s-", tool->language->id, profile->name);
+	snprintf(ret, NAME_SIZE + 32, "%s%016" PRIx64, ret_prefix, key);
+}
 
-	if (fd < 0)
-		return err_sys(e, "memfd");
-	failed = run_for_snapshot(h, tool, profile, fd, &result, e);
-	if (!failed && (result->reason != HOTCELL_EXITED || result->exit_code != 0))
-		failed = err_set(e, ERR_SYSTEM, "%s could not be warmed (%s): %s",
-			tool->language->name, hotcell_reason_name(result->reason),
-			end_of(result->err.data));
-	hotcell_result_free(result);
-	if (failed || seal(fd, key, e))
+static int keep(struct hotcell *h, const struct tool *tool, const struct profile *profile, int fd)
+{
+	struct snapshot *s = xalloc(sizeof(*s));
+
+	*s = (struct snapshot){ h->snapshots, tool->language, profile, xstrdup(tool->program), fd };
+	h->snapshots = s;
+	return fd;
+}
+
+int snapshot_find(const struct hotcell *h, const struct tool *tool, const struct profile *profile)
+{
+	for (const struct snapshot *s = h->snapshots; s; s = s->next)
+		if (s->language == tool->language && s->profile == profile &&
+			strcmp(s->program, tool->program) == 0)
+			return s->fd;
+	return -1;
+}
+
+int snapshot_load(
+	struct hotcell *h, const struct tool *tool, const struct profile *profile, uint64_t key)
+{
+	char prefix[NAME_SIZE];
+	char name[NAME_SIZE + 32];
+	auto_close int dir_fd = -1;
+	auto_close int fd = -1;
+	struct err ignored = { 0 };
+	struct seal s;
+
+	if (!h->cache_dir)
 		return -1;
-	if (fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
-		return err_sys(e, "seal the snapshot");
-	return take_fd(&fd);
+	name_it(tool, profile, key, prefix, name);
+	dir_fd = open_dir(h->cache_dir, true, &ignored);
+	fd = dir_fd < 0 ? -1 : open_file(dir_fd, name, &s, &ignored);
+	return fd >= 0 && s.key == key ? keep(h, tool, profile, take_fd(&fd)) : -1;
 }
 
-static int get_from_disk(struct hotcell *h, const struct tool *tool, const struct profile *profile,
-	uint64_t key, struct err *e)
+/* Without it the next engine is slower, and that is all. */
+static void store_in_cache(const struct hotcell *h, const struct tool *tool,
+	const struct profile *profile, uint64_t key, int fd)
 {
 	char prefix[NAME_SIZE];
 	char name[NAME_SIZE + 32];
 	auto_close int dir_fd = -1;
 	struct err ignored = { 0 };
-	struct seal s;
-	int fd;
 
-	snprintf(prefix, sizeof(prefix), "%.60s-%.60s-", tool->language->id, profile->name);
-	snprintf(name, sizeof(name), "%s%016" PRIx64, prefix, key);
+	name_it(tool, profile, key, prefix, name);
+	dir_fd = open_dir(h->cache_dir, true, &ignored);
+	if (dir_fd < 0)
+		return;
+	unlinkat(dir_fd, name, 0);
+	if (store(dir_fd, name, fd) == 0)
+		remove_stale(dir_fd, prefix, name);
+}
+
+int snapshot_add(struct hotcell *h, const struct tool *tool, const struct profile *profile,
+	uint64_t key, int *fd, struct err *e)
+{
+	if (seal(*fd, key, e))
+		return -1;
+	if (fcntl(*fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
+		return err_sys(e, "seal the snapshot");
 	if (h->cache_dir)
-		dir_fd = open_dir(h->cache_dir, true, &ignored);
-	fd = dir_fd < 0 ? -1 : open_file(dir_fd, name, &s, &ignored);
-	if (fd >= 0 && s.key == key)
-		return fd;
-	own_close(&fd);
-	fd = make(h, tool, profile, key, e);
-	if (fd >= 0 && dir_fd >= 0) {
-		unlinkat(dir_fd, name, 0);
-		/* Without it the next one is slower, and that is all. */
-		if (store(dir_fd, name, fd) == 0)
-			remove_stale(dir_fd, prefix, name);
-	}
-	return fd;
+		store_in_cache(h, tool, profile, key, *fd);
+	keep(h, tool, profile, take_fd(fd));
+	return 0;
 }
 
 int snapshot_get(
 	struct hotcell *h, const struct tool *tool, const struct profile *profile, struct err *e)
 {
-	struct snapshot *s;
-	int fd;
+	int fd = snapshot_find(h, tool, profile);
 
-	for (s = h->snapshots; s; s = s->next)
-		if (s->language == tool->language && s->profile == profile &&
-			strcmp(s->program, tool->program) == 0)
-			return s->fd;
-	fd = get_from_disk(h, tool, profile, key_of(h, tool, profile), e);
-	if (fd < 0)
+	if (fd >= 0)
+		return fd;
+	if (h->never_waits)
+		return err_set(e, ERR_UNAVAILABLE, "the snapshot is not ready");
+	if (prepare_snapshot(h, tool, profile, e))
 		return -1;
-	s = xalloc(sizeof(*s));
-	*s = (struct snapshot){ h->snapshots, tool->language, profile, xstrdup(tool->program), fd };
-	h->snapshots = s;
-	return fd;
+	return snapshot_find(h, tool, profile);
 }
 
 void snapshot_close_all(struct hotcell *h)

@@ -21,9 +21,23 @@ bool snapshot_is_possible(const struct hotcell *h, const struct tool *tool);
  * heeded only by what starts with them. */
 bool snapshot_suits_env(const char *const *env);
 
-/* The snapshot, made now if it is not there. The descriptor stays the engine's. -1 on failure. */
+/* The snapshot, made now if it is not there, unless the engine never waits. The descriptor stays the
+ * engine's. -1 on failure. */
 int snapshot_get(
 	struct hotcell *h, const struct tool *tool, const struct profile *profile, struct err *e);
+
+/* The parts of that, for who makes one (prepare.c). What it depends on, as a number: */
+uint64_t snapshot_key(
+	const struct hotcell *h, const struct tool *tool, const struct profile *profile);
+/* One that this engine has; one from disk, which it has then. -1 if there is none. */
+int snapshot_find(const struct hotcell *h, const struct tool *tool, const struct profile *profile);
+int snapshot_load(
+	struct hotcell *h, const struct tool *tool, const struct profile *profile, uint64_t key);
+/* An empty file for a driver's state; and the same when it is filled, to be kept. Takes *fd unless it
+ * fails. */
+int snapshot_new(struct err *e);
+int snapshot_add(struct hotcell *h, const struct tool *tool, const struct profile *profile,
+	uint64_t key, int *fd, struct err *e);
 
 void snapshot_close_all(struct hotcell *h);
 

@@ -52,11 +52,39 @@ static int begin(struct hotcell_work *work, const struct cell_wish *wish, struct
 	return 0;
 }
 
+static bool is_for_machines(const struct hotcell_request *q, enum isolation_kind kind)
+{
+	return kind == ISOLATION_VM && !q->trace && !q->cold;
+}
+
 /* Whether runs like this one come out of a warm machine, and so find nothing of each other. */
 static bool may_be_warm(const struct hotcell *h, const struct hotcell_request *q,
 	const struct tool *tool, enum isolation_kind kind)
 {
-	return kind == ISOLATION_VM && !q->trace && !q->cold && snapshot_is_possible(h, tool);
+	return is_for_machines(q, kind) && snapshot_is_possible(h, tool);
+}
+
+/* Which one suits the request, if any can. */
+int start_choose_profile(const struct hotcell_request *q, const struct language *language,
+	enum isolation_kind kind, const struct profile **ret, struct err *e)
+{
+	auto_buf struct buf text = { 0 };
+
+	*ret = NULL;
+	if (q->profile && kind != ISOLATION_VM)
+		return err_set(e, ERR_INPUT,
+			"profiles are for vm isolation, and this is %s isolation",
+			isolation_name(kind));
+	/* A name that is wrong is told, also where the program starts cold. */
+	if (q->profile && !snapshot_profile(language, q->profile, NULL, 0, e))
+		return -1;
+	if (!is_for_machines(q, kind) || !snapshot_suits_env(q->env) || !language->profiles_count)
+		return 0;
+	if (!q->code && !q->profile)
+		request_peek(q, &text);
+	*ret = snapshot_profile(language, q->profile, q->code ? q->code : text.data,
+		q->code ? request_code_length(q) : text.len, e);
+	return *ret ? 0 : -1;
 }
 
 /* Whether a warm machine is to serve it, and of which profile. One that cannot be made is no reason
@@ -66,26 +94,12 @@ static int choose_warmth(struct hotcell *h, const struct hotcell_request *q,
 	struct err *e)
 {
 	struct err ignored = { 0 };
-	auto_buf struct buf text = { 0 };
 
-	*ret = NULL;
 	*ret_fd = -1;
-	if (q->profile && kind != ISOLATION_VM)
-		return err_set(e, ERR_INPUT,
-			"profiles are for vm isolation, and this is %s isolation",
-			isolation_name(kind));
-	/* A name that is wrong is told, also where the program starts cold. */
-	if (q->profile && !snapshot_profile(tool->language, q->profile, NULL, 0, e))
+	if (start_choose_profile(q, tool->language, kind, ret, e))
 		return -1;
-	if (!may_be_warm(h, q, tool, kind) || !snapshot_suits_env(q->env))
-		return 0;
-	if (!q->code && !q->profile)
-		request_peek(q, &text);
-	*ret = snapshot_profile(tool->language, q->profile, q->code ? q->code : text.data,
-		q->code ? request_code_length(q) : text.len, e);
-	if (!*ret)
-		return -1;
-	*ret_fd = snapshot_get(h, tool, *ret, &ignored);
+	if (*ret && snapshot_is_possible(h, tool))
+		*ret_fd = snapshot_get(h, tool, *ret, &ignored);
 	if (*ret_fd < 0)
 		*ret = NULL;
 	return 0;
@@ -230,56 +244,23 @@ void hotcell_cell_free(struct hotcell_cell *cell)
 	cell_drop(cell);
 }
 
-int run_command(struct hotcell *h, const struct tool *tool, enum isolation_kind kind, char **argv,
-	struct hotcell_result **ret, struct err *e)
+int start_raw(struct hotcell *h, const struct tool *tool, const struct raw *raw,
+	struct hotcell_work **ret, struct err *e)
 {
-	struct hotcell_request request = { .limits = { .wall_ms = 20000 } };
+	bool warms = raw->snapshot_fd >= 0;
+	struct hotcell_request request = { .limits = { .wall_ms = warms ? 120000 : 20000,
+						   .cpu_ms = warms ? 120000 : 0 } };
 	struct hotcell_work *work = work_new(h, &request);
-	struct hotcell_error error;
-	/* What is there, a container shows as well as a vm. */
-	struct cell_wish wish = { .kind = kind == ISOLATION_VM ? ISOLATION_CONTAINER : kind };
+	struct cell_wish wish = { .kind = raw->kind };
 
 	work->tool.language = tool->language;
 	work->tool.candidate = tool->candidate;
-	work->raw_argv = argv;
+	work->raw_argv = raw->argv;
+	work->snapshot_fd = raw->snapshot_fd;
 	if (request_wish(&request, tool, &wish, e) || begin(work, &wish, e)) {
 		work_free(work);
 		return -1;
 	}
-	if (wait_for(work, ret, &error))
-		return err_set(e, (enum err_kind)error.kind, "%s", error.text);
+	*ret = work;
 	return 0;
-}
-
-int run_for_snapshot(struct hotcell *h, const struct tool *tool, const struct profile *profile,
-	int fd, struct hotcell_result **ret, struct err *e)
-{
-	struct hotcell_request request = { .limits = { .wall_ms = 120000, .cpu_ms = 120000 } };
-	struct hotcell_work *work = work_new(h, &request);
-	struct hotcell_error error;
-	struct cell_wish wish = { .kind = ISOLATION_VM };
-	auto_free const char **modules = xalloc((profile->modules.count + 1) * sizeof(*modules));
-	struct expansion x = {
-		.program = tool->program,
-		.drivers = CELL_DRIVERS_DIR,
-		.args = modules,
-	};
-	char **argv;
-	int failed;
-
-	for (unsigned i = 0; i < profile->modules.count; i++)
-		modules[i] = profile->modules.at[i];
-	argv = command_expand(snapshot_command(tool), &x);
-	work->tool.language = tool->language;
-	work->tool.candidate = tool->candidate;
-	work->raw_argv = argv;
-	work->snapshot_fd = fd;
-	if (request_wish(&request, tool, &wish, e) || begin(work, &wish, e)) {
-		work_free(work);
-		strings_free(argv);
-		return -1;
-	}
-	failed = wait_for(work, ret, &error);
-	strings_free(argv);
-	return failed ? err_set(e, (enum err_kind)error.kind, "%s", error.text) : 0;
 }

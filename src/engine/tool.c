@@ -34,32 +34,35 @@ static char *first_line(const char *text)
 	return line;
 }
 
-static int probe(struct hotcell *h, const struct tool *tool, enum isolation_kind kind,
-	bool *ret_works, char **ret_version, struct err *e)
+char **tool_version_command(const struct tool *tool)
 {
-	const struct strings *command =
-		tool_command(&tool->candidate->version, &tool->language->version);
 	struct expansion x = {
 		.program = tool->program, .file = "", .out = "", .drivers = "", .workspace = ""
 	};
-	char **argv = command_expand(command, &x);
-	struct hotcell_result *result = NULL;
-	int failed = run_command(h, tool, kind, argv, &result, e);
 
-	strings_free(argv);
-	if (failed)
-		return -1;
+	return command_expand(
+		tool_command(&tool->candidate->version, &tool->language->version), &x);
+}
+
+static char *version_words(const struct tool *tool)
+{
+	return join(tool_command(&tool->candidate->version, &tool->language->version));
+}
+
+int tool_learn(
+	struct hotcell *h, struct tool *tool, const struct hotcell_result *result, struct err *e)
+{
+	auto_free char *words = version_words(tool);
+	bool works = result->reason == HOTCELL_EXITED && result->exit_code == 0;
+
 	/* That the cell broke says nothing about the program. */
-	if (result->reason == HOTCELL_CELL_FAILED) {
-		err_set(e, ERR_SYSTEM, "%s", result->reason_text);
-		hotcell_result_free(result);
-		return -1;
-	}
-	*ret_works = result->reason == HOTCELL_EXITED && result->exit_code == 0;
+	if (result->reason == HOTCELL_CELL_FAILED)
+		return err_set(e, ERR_SYSTEM, "%s", result->reason_text);
+	free(tool->version);
 	/* Some print it on stderr. */
-	*ret_version = first_line(result->out.len ? result->out.data : result->err.data);
-	hotcell_result_free(result);
-	return 0;
+	tool->version = first_line(result->out.len ? result->out.data : result->err.data);
+	probe_cache_set(h->cache, tool->program, words, works, tool->version);
+	return works;
 }
 
 static unsigned count_existing(const struct language *language)
@@ -74,25 +77,17 @@ static unsigned count_existing(const struct language *language)
 	return count;
 }
 
-static int try_candidate(struct hotcell *h, struct tool *tool, bool must_know,
-	enum isolation_kind kind, bool *ret_works, struct err *e)
+/* Whether it works: 1, 0, or -1 if that is not known. */
+static int recall(struct hotcell *h, struct tool *tool)
 {
-	const struct strings *command =
-		tool_command(&tool->candidate->version, &tool->language->version);
-	auto_free char *words = join(command);
+	auto_free char *words = version_words(tool);
 	const char *version = NULL;
+	bool works;
 
-	*ret_works = true;
-	if (probe_cache_get(h->cache, tool->program, words, ret_works, &version)) {
-		tool->version = version ? xstrdup(version) : NULL;
-		return 0;
-	}
-	if (!must_know)
-		return 0;
-	if (probe(h, tool, kind, ret_works, &tool->version, e))
+	if (!probe_cache_get(h->cache, tool->program, words, &works, &version))
 		return -1;
-	probe_cache_set(h->cache, tool->program, words, *ret_works, tool->version);
-	return 0;
+	tool->version = version ? xstrdup(version) : NULL;
+	return works;
 }
 
 /* ---- what was found a moment ago ---- */
@@ -132,7 +127,7 @@ static char **copy_needs(char **needs)
 	return copy;
 }
 
-static void copy_tool(const struct tool *from, struct tool *ret)
+void tool_copy(const struct tool *from, struct tool *ret)
 {
 	*ret = (struct tool){
 		.language = from->language,
@@ -143,6 +138,14 @@ static void copy_tool(const struct tool *from, struct tool *ret)
 	};
 }
 
+void tool_forget(struct hotcell *h, const struct language *language)
+{
+	struct found *slot = find_slot(h, language);
+
+	if (slot)
+		slot->at_us = 0;
+}
+
 void tool_forget_all(struct hotcell *h)
 {
 	for (unsigned i = 0; h->found && i < registry_count(h->registry); i++)
@@ -151,49 +154,49 @@ void tool_forget_all(struct hotcell *h)
 	h->found = NULL;
 }
 
-static int find_now(struct hotcell *h, const struct language *language, bool want_version,
-	enum isolation_kind kind, struct tool *ret, struct err *e);
-
 int tool_find(struct hotcell *h, const struct language *language, bool want_version,
 	enum isolation_kind kind, struct tool *ret, struct err *e)
 {
 	struct found *slot = want_version ? NULL : find_slot(h, language);
+	int found;
 
 	if (slot && slot->at_us && clock_now_us() - slot->at_us < FRESH_US) {
-		copy_tool(&slot->tool, ret);
+		tool_copy(&slot->tool, ret);
 		return 0;
 	}
-	if (find_now(h, language, want_version, kind, ret, e))
+	found = tool_look(h, language, want_version, 0, ret, e);
+	if (found == TOOL_UNKNOWN && !h->never_waits) {
+		tool_free(ret);
+		found = prepare_tool(h, language, want_version, kind, ret, e);
+	}
+	if (found < 0)
 		return -1;
 	if (slot) {
 		tool_free(&slot->tool);
-		copy_tool(ret, &slot->tool);
+		tool_copy(ret, &slot->tool);
 		slot->at_us = clock_now_us();
 	}
 	return 0;
 }
 
-static int find_now(struct hotcell *h, const struct language *language, bool want_version,
-	enum isolation_kind kind, struct tool *ret, struct err *e)
+int tool_look(struct hotcell *h, const struct language *language, bool want_version, unsigned from,
+	struct tool *ret, struct err *e)
 {
 	/* With one candidate there is nothing to choose: it is used, and says itself if it fails. */
 	bool must_know = want_version || count_existing(language) > 1;
 
-	for (unsigned i = 0; i < language->find_count; i++) {
+	for (unsigned i = from; i < language->find_count; i++) {
 		struct tool tool = { .language = language, .candidate = &language->find[i] };
-		bool works;
+		int works;
 
 		tool.program = candidate_resolve(tool.candidate);
 		if (!tool.program)
 			continue;
 		tool.needs = language_needs(language, tool.candidate);
-		if (try_candidate(h, &tool, must_know, kind, &works, e)) {
-			tool_free(&tool);
-			return -1;
-		}
-		if (works) {
+		works = recall(h, &tool);
+		if (works != 0) {
 			*ret = tool;
-			return 0;
+			return works < 0 && must_know ? TOOL_UNKNOWN : 0;
 		}
 		tool_free(&tool);
 	}

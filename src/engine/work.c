@@ -26,9 +26,9 @@ static void let_go(struct hotcell_work *work)
 	stage_stdin_end(work);
 	timer_stop(work->engine, &work->timer);
 	own_close(&work->stage_fd);
-	own_close(&work->get_fd);
+	collect_let_go(work);
 	own_close(&work->out_dir_fd);
-	work->stage_fd = work->get_fd = work->out_dir_fd = -1;
+	work->stage_fd = work->out_dir_fd = -1;
 }
 
 /* The machine ended with its run: another one gets ready before anybody waits for it. */
@@ -49,6 +49,7 @@ void work_leave_cell(struct hotcell_work *work)
 	if (!work->cell)
 		return;
 	work->cell->work = NULL;
+	cell_watch(work->cell);
 	if (work->owns_cell) {
 		cell_drop(work->cell);
 	} else if (work->clears && !work->cell->gone) {
@@ -57,7 +58,8 @@ void work_leave_cell(struct hotcell_work *work)
 		/* What one run left, another one's must not find. */
 		if (!work->is_quiet || work->request.machine_ends) {
 			put_bare(&work->engine->out, CELL_CLEAR);
-			cell_send(work->cell);
+			if (cell_send(work->cell))
+				cell_kill(work->cell);
 			warm_again(work);
 		}
 	} else {
@@ -102,6 +104,8 @@ void work_free(struct hotcell_work *work)
 	buf_free(&work->warm_request);
 	free(work->stdin_kept);
 	free(work->entry);
+	if (work->raw_argv)
+		strings_free(work->raw_argv);
 	staging_free(&work->staging);
 	tool_free(&work->tool);
 	hotcell_result_free(work->result);

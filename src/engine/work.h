@@ -45,7 +45,7 @@ struct hotcell_work {
 	char why[160];                 /* why that is not a vm, if it might have been */
 	bool compiles_apart;           /* in a cell of its own */
 	bool compiled;                 /* that cell is behind us */
-	char **raw_argv;               /* run exactly this: for probing */
+	char **raw_argv;               /* run exactly this: for probing; its own */
 	const struct profile *profile; /* of the warm machine that is to serve it; NULL: none */
 	struct buf warm_request;       /* for that machine's driver */
 	bool may_be_quiet; /* that machine may have it without the keeper (wire/vmm_warm.h) */
@@ -86,6 +86,8 @@ struct hotcell_work {
 	bool backstop_hit;
 	bool cancelled;
 	int cancel_tries;
+	bool paused;  /* its output is not wanted now */
+	bool is_late; /* it is taken nonetheless: it was paused for longer than it may run */
 
 	/* What came of it. */
 	struct collected out[2][2]; /* [compiling][stream] */
@@ -98,6 +100,8 @@ struct hotcell_work {
 	size_t get_at;
 	uint64_t got_bytes;
 	int get_fd;
+	bool get_is_lent;  /* it is the caller's */
+	uint64_t get_left; /* of the file's bytes */
 	int out_dir_fd;
 	bool ended_without_exit; /* the cell died under the program */
 	struct hotcell_result *result;
@@ -156,10 +160,15 @@ void again_forget(struct hotcell_work *work);
 int collect_prepare(struct hotcell_work *work, struct err *e);
 void collect_output(struct hotcell_work *work, const struct msg_output *m);
 int collect_file(struct hotcell_work *work, const struct msg_file *m);
-/* Asks for the next generated file; false if there is none left. */
+/* Asks for the next generated file; false if there is none left. A file that cannot be written is
+ * told in the work's failure, or in the file's own error. */
 bool collect_next(struct hotcell_work *work);
 int collect_data(struct hotcell_work *work, const struct msg_data *m);
 void collect_got(struct hotcell_work *work, uint32_t error);
+/* Closes the file that is being written, if it is ours. */
+void collect_let_go(struct hotcell_work *work);
+/* Holes stay holes, where there can be any. 0, or -1 with errno. */
+int collect_write(int fd, const struct msg_data *m);
 
 /* ---- result.c ---- */
 void result_begin(struct hotcell_work *work);
