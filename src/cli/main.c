@@ -14,6 +14,7 @@ static const struct command {
 } commands[] = {
 	{ "run", cmd_run, "run code in a fresh cell" },
 	{ "languages", cmd_languages, "list languages and what of them is installed" },
+	{ "serve", cmd_serve, "serve the HTTP API" },
 	{ "doctor", cmd_doctor, "say which protections hold on this machine" },
 };
 

@@ -3,9 +3,9 @@
  * the first by id: a user's own file always wins over what came with hotcell. */
 #include "language/schema.h"
 
+#include "base/near.h"
 #include "base/own.h"
 #include "base/path.h"
-#include "language/near.h"
 
 #include <ctype.h>
 #include <dirent.h>
