@@ -65,6 +65,12 @@ static char *find_vmm(const char *warden_path)
 	return xasprintf("%.*shotcell-vmm", len, real ? real : "");
 }
 
+/* A directory that was opened by somebody with more rights is named by its descriptor, and stays so. */
+static char *resolve(const char *dir)
+{
+	return strncmp(dir, "/proc/self/fd/", 14) == 0 ? xstrdup(dir) : realpath(dir, NULL);
+}
+
 static char *find_share(void)
 {
 	auto_free char *dir = program_dir();
@@ -180,7 +186,7 @@ int hotcell_open(
 	h->has_kvm = o->has_kvm;
 	h->warden_path = o->warden_path ? xstrdup(o->warden_path) : find_warden();
 	h->vmm_path = find_vmm(h->warden_path);
-	h->share_dir = o->share_dir ? realpath(o->share_dir, NULL) : find_share();
+	h->share_dir = o->share_dir ? resolve(o->share_dir) : find_share();
 	h->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (h->epoll_fd < 0 || timers_open(h) || !h->share_dir) {
 		err_sys(&e, h->share_dir ? "epoll" : "open '%s'", o->share_dir);

@@ -3,6 +3,7 @@
 
 #include "base/fd.h"
 #include "base/own.h"
+#include "base/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,104 +26,6 @@ static const char *const isolation_names[] = {
 const char *isolation_name(enum isolation_kind kind)
 {
 	return isolation_names[kind];
-}
-
-enum { WARDEN_SOCKET_FD = 3, CHILD_STACK = 65536 };
-
-struct birth {
-	const char *path;
-	char *const *argv;
-	int socket_fd;
-	int null_fd;
-	int errno_at_exec;
-	uint64_t ignored; /* a bit for each signal, 1 at the bottom */
-};
-
-/* glibc keeps two signals to itself and will not touch them, but whoever started us may have ignored
- * those too. */
-static void reset_signal(int number)
-{
-	static const struct {
-		void *handler;
-		unsigned long flags;
-		void *restorer;
-		uint64_t mask;
-	} by_default = { 0 };
-
-	syscall(SYS_rt_sigaction, number, &by_default, NULL, sizeof(by_default.mask));
-}
-
-/* Runs in the child, which shares our memory until it is the warden. */
-static int be_born(void *context)
-{
-	struct birth *b = context;
-	static char *const no_environment[] = { NULL };
-	sigset_t none;
-
-	/* Out of the way of the numbers that are given next. */
-	int sock = fcntl(b->socket_fd, F_DUPFD_CLOEXEC, WARDEN_SOCKET_FD + 1);
-	int null = fcntl(b->null_fd, F_DUPFD_CLOEXEC, WARDEN_SOCKET_FD + 1);
-
-	setsid(); /* a Ctrl-C in our terminal is not for it */
-	/* Whoever waits for the end of our output must not wait for the warden's too. The
-	 * sanitizers' reports are worth that, though. */
-	if (sock < 0 || null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0)
-		goto failed;
-#ifndef __SANITIZE_ADDRESS__
-	if (dup2(null, 2) < 0)
-		goto failed;
-#endif
-	if (dup2(sock, WARDEN_SOCKET_FD) < 0)
-		goto failed;
-	syscall(SYS_close_range, WARDEN_SOCKET_FD + 1, ~0U, 0);
-	/* Handlers end at exec by themselves; what is ignored stays so unless it is undone. */
-	for (int s = 1; s <= 64; s++)
-		if (b->ignored & (1ULL << (s - 1)))
-			reset_signal(s);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	execve(b->path, b->argv, no_environment);
-failed:
-	b->errno_at_exec = errno;
-	_exit(127);
-}
-
-/* One line of /proc tells it; asking for each signal would take 64 calls. */
-static uint64_t find_ignored(void)
-{
-	auto_buf struct buf text = { 0 };
-	struct err e;
-	char *line;
-
-	if (fd_slurp(AT_FDCWD, "/proc/self/status", 65536, &text, &e))
-		return ~0ULL;
-	line = strstr(text.data, "SigIgn:");
-	return line ? strtoull(line + 7, NULL, 16) : ~0ULL;
-}
-
-/* Like vfork, with a pidfd and without SIGCHLD: whoever embeds us never hears of it. */
-static int spawn(struct birth *b, int *ret_pid_fd, struct err *e)
-{
-	auto_free char *stack = xalloc(CHILD_STACK);
-	sigset_t all;
-	sigset_t old;
-	pid_t pid;
-
-	/* No handler of the program may run in the child on our memory. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	pid = clone(
-		be_born, stack + CHILD_STACK, CLONE_VM | CLONE_VFORK | CLONE_PIDFD, b, ret_pid_fd);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (pid < 0)
-		return err_sys(e, "start '%s'", b->path);
-	if (b->errno_at_exec) {
-		waitid(P_PIDFD, (id_t)*ret_pid_fd, &(siginfo_t){ 0 }, WEXITED | __WALL);
-		close(*ret_pid_fd);
-		errno = b->errno_at_exec;
-		return err_sys(e, "start '%s'", b->path);
-	}
-	return 0;
 }
 
 static void on_made(struct hotcell *h, struct link *link, struct frame_in *in)
@@ -232,7 +135,6 @@ static int spawn_warden(struct hotcell *h, struct link *link, bool check, struct
 	const char *argv[16];
 	size_t argc = 0;
 	int ends[2];
-	struct birth birth;
 	int failed;
 
 	argv[argc++] = "hotcell-warden";
@@ -253,15 +155,7 @@ static int spawn_warden(struct hotcell *h, struct link *link, bool check, struct
 	argv[argc] = NULL;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
 		return err_sys(e, "socketpair");
-	birth = (struct birth){
-		.path = h->warden_path,
-		.argv = (char *const *)(uintptr_t)argv,
-		.socket_fd = ends[1],
-		.null_fd = open("/dev/null", O_RDWR | O_CLOEXEC),
-	};
-	birth.ignored = find_ignored();
-	failed = spawn(&birth, &link->pid_fd, e);
-	own_close(&birth.null_fd);
+	failed = spawn_program(h->warden_path, argv, ends[1], &link->pid_fd, e);
 	close(ends[1]);
 	if (failed) {
 		close(ends[0]);
