@@ -319,7 +319,7 @@ int hotcell_prepare(struct hotcell *h, const struct hotcell_request *request,
 int hotcell_prepare_done(const struct hotcell_preparation *preparation);
 /* Frees it, also one that is not done: then it is given up. */
 int hotcell_prepare_finish(struct hotcell_preparation *preparation, struct hotcell_error *e);
-/* Whether all wardens that were started are alive. */
+/* Whether all wardens that were started are alive. The next cell of one that is not starts another. */
 int hotcell_is_well(const struct hotcell *h);
 
 const char *hotcell_version(void);

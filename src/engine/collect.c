@@ -43,7 +43,7 @@ int collect_file(struct hotcell_work *work, const struct msg_file *m)
 
 	if (r->files_count == FILES_MAX)
 		return -1;
-	if (!m->generated)
+	if (!m->generated && !work->is_for_files)
 		return 0;
 	/* Grown by doubling: whenever the count is a power of two. */
 	if ((r->files_count & (r->files_count - 1)) == 0)

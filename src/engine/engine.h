@@ -32,6 +32,7 @@ struct link {
 	int socket_fd; /* -1: not started, or gone */
 	int pid_fd;    /* -1: another one has started it, and waits for its end */
 	bool sealed;
+	bool is_lost; /* it has ended unexpectedly, and no other was started since */
 };
 
 struct hotcell_cell {

@@ -91,6 +91,7 @@ static void on_gone(struct hotcell *h, struct link *link, struct frame_in *in)
 static void on_lost(struct hotcell *h, struct link *link)
 {
 	link_close(link, true);
+	link->is_lost = true;
 	for (struct hotcell_cell *cell = h->cells; cell;) {
 		struct hotcell_cell *next = cell->next;
 
@@ -189,7 +190,7 @@ int link_start(struct hotcell *h, struct link *link, bool check, struct err *e)
 		return 0;
 	if (h->start_warden ? ask_for_warden(h, link, check, e) : spawn_warden(h, link, check, e))
 		return -1;
-	link->sealed = false;
+	link->sealed = link->is_lost = false;
 	link->source.on_event = on_event;
 	epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, link->socket_fd, &event);
 	return 0;
@@ -234,6 +235,14 @@ int link_seal(struct hotcell *h, struct link *link, struct err *e)
 		return -1;
 	link->sealed = true;
 	return 0;
+}
+
+int hotcell_is_well(const struct hotcell *h)
+{
+	for (size_t i = 0; i < COUNT(h->links); i++)
+		if (h->links[i].is_lost)
+			return 0;
+	return 1;
 }
 
 void link_close(struct link *link, bool wait)

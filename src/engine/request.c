@@ -179,10 +179,11 @@ int request_wish(const struct hotcell_request *q, const struct tool *tool, struc
 	return 0;
 }
 
-static int stage_inputs(const struct hotcell_request *q, struct staging *s, struct err *e)
+int request_stage_inputs(
+	const struct hotcell_input *inputs, size_t count, struct staging *s, struct err *e)
 {
-	for (size_t i = 0; i < q->inputs_count; i++) {
-		const struct hotcell_input *input = &q->inputs[i];
+	for (size_t i = 0; i < count; i++) {
+		const struct hotcell_input *input = &inputs[i];
 		const char *path = input_path(input);
 		int failed = input->host_path ?
 				     staging_add_host(s, input->host_path, path, e) :
@@ -199,7 +200,7 @@ int request_stage(const struct hotcell_request *q, const struct tool *tool, stru
 {
 	const char *entry = q->entry;
 
-	if (stage_inputs(q, ret, e))
+	if (request_stage_inputs(q->inputs, q->inputs_count, ret, e))
 		return -1;
 	if (q->code) {
 		entry = entry ? entry : tool->language->file;
@@ -442,8 +443,8 @@ int request_build_warm(struct hotcell_work *work, struct err *e)
 	/* The text itself, where it fits: the driver need not read the file then. */
 	if (q->code && b->len + request_code_length(q) <= FRAME_DATA_MAX) {
 		buf_add(b, q->code, request_code_length(q));
-		work->may_be_quiet = work->staging.count == 1 && !q->have_stdin_fd &&
-				     !q->stdin_data && !is_told_early(&work->limits);
+		work->may_be_quiet = is_alone(work) && !q->have_stdin_fd && !q->stdin_data &&
+				     !is_told_early(&work->limits);
 	}
 	return 0;
 }

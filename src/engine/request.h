@@ -18,6 +18,8 @@ int request_isolation(struct hotcell *h, const struct hotcell_request *q,
 /* Limits, network and needs of a cell of ret->kind. */
 int request_wish(const struct hotcell_request *q, const struct tool *tool, struct cell_wish *ret,
 	struct err *e);
+int request_stage_inputs(
+	const struct hotcell_input *inputs, size_t count, struct staging *ret, struct err *e);
 /* What goes into the workspace, and which file of it is run. */
 int request_stage(const struct hotcell_request *q, const struct tool *tool, struct staging *ret,
 	char **ret_entry, struct err *e);

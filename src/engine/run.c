@@ -10,12 +10,13 @@ enum { BACKSTOP_MS = 5000, CANCEL_REPEAT_MS = 50, CANCEL_TRIES = 60 };
 
 static const unsigned may_go[] = {
 	[WORK_MAKING] = TO(STAGING) | TO(DONE),
-	[WORK_STAGING] = TO(COMPILING) | TO(RUNNING) | TO(DONE),
+	[WORK_STAGING] = TO(COMPILING) | TO(RUNNING) | TO(SERVING) | TO(DONE),
 	[WORK_COMPILING] = TO(RUNNING) | TO(CARRYING) | TO(SETTLING) | TO(DONE),
 	[WORK_CARRYING] = TO(MAKING) | TO(DONE),
 	[WORK_RUNNING] = TO(MAKING) | TO(STAGING) | TO(SETTLING) | TO(DONE),
 	[WORK_SETTLING] = TO(GETTING) | TO(DONE),
 	[WORK_GETTING] = TO(DONE),
+	[WORK_SERVING] = TO(DONE),
 	[WORK_DONE] = 0,
 };
 
@@ -135,7 +136,9 @@ void run_on_made(struct hotcell_work *work)
 
 void run_on_room(struct hotcell_work *work)
 {
-	if (work->step == WORK_STAGING)
+	if (work->is_for_files)
+		files_continue(work);
+	else if (work->step == WORK_STAGING)
 		continue_staging(work);
 	else if (work->step == WORK_COMPILING)
 		begin_exec(work, false);
@@ -307,7 +310,10 @@ static void on_garbage(struct hotcell_work *work)
 	if (work->cell->gone)
 		return; /* run_on_gone() is next */
 	cell_kill(work->cell);
-	work_finish(work);
+	if (work->is_for_files)
+		work_fail(work, &work->cell->failure);
+	else
+		work_finish(work);
 }
 
 static void on_listed(struct hotcell_work *work, const struct msg_listed *m)
@@ -370,6 +376,11 @@ void run_on_frame(struct hotcell_work *work, uint8_t type, struct frame_in *in)
 	bool getting = work->step == WORK_GETTING || carrying;
 	bool good = false;
 
+	if (work->is_for_files) {
+		if (!files_on_frame(work, type, in))
+			on_garbage(work);
+		return;
+	}
 	switch (type) {
 	case CELL_OUTPUT:
 		good = running && get_output(in, &m.output);
@@ -462,6 +473,7 @@ void run_on_gone(struct hotcell_work *work)
 	case WORK_MAKING:
 	case WORK_STAGING:
 	case WORK_CARRYING:
+	case WORK_SERVING:
 		/* Told to end before it began, or it could not begin. */
 		work_fail(work, &work->cell->failure);
 		break;
@@ -489,6 +501,10 @@ void work_on_time(struct timer *timer)
 	struct hotcell_work *work =
 		(struct hotcell_work *)((char *)timer - offsetof(struct hotcell_work, timer));
 
+	if (work->is_for_files) {
+		files_on_time(work);
+		return;
+	}
 	/* An order is lost on a keeper that has not begun yet: it is repeated until it is heard. */
 	if (work->cancelled && work->cancel_tries++ < CANCEL_TRIES && work->step != WORK_DONE) {
 		cell_order(work->cell, ORDER_CANCEL);
@@ -520,6 +536,10 @@ void hotcell_cancel(struct hotcell_work *work)
 		return;
 	work->cancelled = true;
 	hotcell_pause(work, 0);
+	if (work->is_for_files) {
+		files_cancel(work);
+		return;
+	}
 	if (work->step == WORK_MAKING || work->step == WORK_STAGING ||
 		work->step == WORK_CARRYING) {
 		work->ended_without_exit = true;

@@ -59,6 +59,11 @@ int stage_continue(struct hotcell_work *work)
 		ssize_t n = next_piece(work, item, &m.data, &e);
 		int sent;
 
+		if (n < 0 && work->is_for_files) { /* the cell waits to hear the end of it */
+			work->failure = e;
+			work->stage_at = work->staging.count;
+			break;
+		}
 		if (n < 0) {
 			work_fail(work, &e);
 			return -1;

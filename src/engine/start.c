@@ -4,20 +4,6 @@
 
 #include "base/own.h"
 
-enum { MAX_OUTPUT_DEFAULT = 1000000 };
-
-static struct hotcell_work *work_new(struct hotcell *h, const struct hotcell_request *request)
-{
-	struct hotcell_work *work = xalloc(sizeof(*work));
-
-	work->engine = h;
-	work->request = *request;
-	work->max_output = request->max_output ? request->max_output : MAX_OUTPUT_DEFAULT;
-	work->stage_fd = work->get_fd = work->out_dir_fd = work->snapshot_fd = -1;
-	work->timer.on_time = work_on_time;
-	return work;
-}
-
 static int take_compilers_cell(struct hotcell_work *work, struct err *e)
 {
 	struct link *link = &work->engine->links[work->wish.kind];

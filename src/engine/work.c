@@ -3,6 +3,20 @@
 
 #include "base/own.h"
 
+enum { MAX_OUTPUT_DEFAULT = 1000000 };
+
+struct hotcell_work *work_new(struct hotcell *h, const struct hotcell_request *request)
+{
+	struct hotcell_work *work = xalloc(sizeof(*work));
+
+	work->engine = h;
+	work->request = *request;
+	work->max_output = request->max_output ? request->max_output : MAX_OUTPUT_DEFAULT;
+	work->stage_fd = work->get_fd = work->out_dir_fd = work->snapshot_fd = -1;
+	work->timer.on_time = work_on_time;
+	return work;
+}
+
 int work_take_cell(struct hotcell_work *work, const struct cell_wish *wish, struct err *e)
 {
 	struct hotcell_cell *given = work->request.cell;
@@ -60,9 +74,10 @@ void work_leave_cell(struct hotcell_work *work)
 			put_bare(&work->engine->out, CELL_CLEAR);
 			if (cell_send(work->cell))
 				cell_kill(work->cell);
+			work->cell->has_leftovers = false;
 			warm_again(work);
 		}
-	} else {
+	} else if (!work->is_for_files) {
 		work->cell->has_leftovers = true;
 	}
 	work->cell = NULL;
@@ -79,7 +94,7 @@ void work_finish(struct hotcell_work *work)
 		return;
 	work->step = WORK_DONE;
 	let_go(work);
-	if (work->failure.kind == ERR_NONE)
+	if (work->failure.kind == ERR_NONE && !work->is_for_files)
 		result_complete(work);
 	work_leave_cell(work);
 }

@@ -12,6 +12,9 @@
  * Where the isolation was left to us, a run that failed for want of something that only a container
  * has starts again in one: RUNNING --> MAKING (again.c).
  *
+ * A work may also be for a cell's files alone, without a program: STAGING --asked--> SERVING --> DONE
+ * (files.c).
+ *
  * Only work_goto() changes the step. */
 #ifndef HOTCELL_ENGINE_WORK_H
 #define HOTCELL_ENGINE_WORK_H
@@ -26,6 +29,7 @@ enum work_step {
 	WORK_RUNNING,
 	WORK_SETTLING,
 	WORK_GETTING,
+	WORK_SERVING,
 	WORK_DONE,
 };
 
@@ -56,6 +60,8 @@ struct hotcell_work {
 	bool clears;       /* a cell that it does not own is emptied after it */
 	int snapshot_fd;   /* of that; or to be filled, if it runs to make one; -1 */
 	char *entry;
+	bool is_for_files;          /* no program is run */
+	struct hotcell_files files; /* if so; its path is `entry` */
 
 	struct limits limits;
 	struct limits step_limits; /* of what runs now: compiler or program */
@@ -109,6 +115,7 @@ struct hotcell_work {
 };
 
 /* ---- work.c ---- */
+struct hotcell_work *work_new(struct hotcell *h, const struct hotcell_request *request);
 /* A cell for it: its own, or the request's if that suits. */
 int work_take_cell(struct hotcell_work *work, const struct cell_wish *wish, struct err *e);
 /* Gives it back, or ends it. */
@@ -135,6 +142,14 @@ int stage_continue(struct hotcell_work *work);
 void stage_stdin_begin(struct hotcell_work *work);
 void stage_stdin_continue(struct hotcell_work *work);
 void stage_stdin_end(struct hotcell_work *work);
+
+/* ---- files.c: a cell's files, while nothing runs in it ---- */
+/* Sends what is to be put, and then asks. */
+void files_continue(struct hotcell_work *work);
+/* False if the cell must not send this. */
+bool files_on_frame(struct hotcell_work *work, uint8_t type, struct frame_in *in);
+void files_on_time(struct hotcell_work *work);
+void files_cancel(struct hotcell_work *work);
 
 /* ---- carry.c ---- */
 /* Where in a workspace compilers leave their programs, if those are to be carried; else in /tmp. */

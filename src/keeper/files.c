@@ -12,7 +12,8 @@
 #include <string.h>
 #include <time.h>
 
-enum { LIST_ENTRIES_MAX = 20000, LIST_DEPTH_MAX = 128 };
+/* REMOVE_NAMES_MAX: so many are removed in a second or two, in which the keeper does nothing else. */
+enum { LIST_ENTRIES_MAX = 20000, LIST_DEPTH_MAX = 128, REMOVE_NAMES_MAX = 1 << 20 };
 
 /* The keeper serves one thing at a time: one buffer for all frames that it builds here. */
 static struct frame_out frame;
@@ -83,7 +84,7 @@ int files_clear(struct files *f, const char *tmp, struct err *e)
 	if (tmp_fd < 0 || fchmod(tmp_fd, 01777) || clear_dir(f->workspace_fd, 0, &left) ||
 		clear_dir(tmp_fd, 0, &left))
 		return err_set(e, ERR_SYSTEM, "the cell's files could not be removed");
-	f->touched = false;
+	f->touched = f->kept = false;
 	return 0;
 }
 
@@ -334,20 +335,22 @@ static int open_for_reading(struct files *f, const char *path)
 	return fd;
 }
 
-int files_get(struct files *f, const char *path, files_send send, void *context)
+int files_get(struct files *f, const struct msg_get *m, files_send send, void *context)
 {
 	auto_close int fd = -1;
 	struct stat status;
 	int failed;
 	int stop;
 
-	fd = open_for_reading(f, path);
+	fd = open_for_reading(f, m->path);
 	failed = fd < 0 ? errno : 0;
 	/* Asked after opening: what it was before may have been swapped since. */
 	if (!failed && fstat(fd, &status))
 		failed = errno;
 	if (!failed && !S_ISREG(status.st_mode))
 		failed = S_ISDIR(status.st_mode) ? EISDIR : EINVAL;
+	if (!failed && m->max_bytes && (uint64_t)status.st_size > m->max_bytes)
+		failed = EFBIG;
 	if (!failed) {
 		stop = send_contents(fd, send, context, &failed);
 		if (stop)
@@ -355,4 +358,45 @@ int files_get(struct files *f, const char *path, files_send send, void *context)
 	}
 	put_got(&frame, &(struct msg_got){ .error = (uint32_t)failed });
 	return send(context, &frame);
+}
+
+static int remove_dir(int parent, const char *name)
+{
+	auto_close int fd = -1;
+
+	if (unlinkat(parent, name, AT_REMOVEDIR) == 0)
+		return 0;
+	if (errno != ENOTEMPTY && errno != EACCES)
+		return -1;
+	walk_open_up(parent, name);
+	fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	if (!walk_remove_some(fd, REMOVE_NAMES_MAX)) {
+		errno = E2BIG;
+		return -1;
+	}
+	return unlinkat(parent, name, AT_REMOVEDIR);
+}
+
+int files_remove(struct files *f, const char *path, struct err *e)
+{
+	auto_free char *above = xstrdup(path);
+	char *slash = strrchr(above, '/');
+	const char *name = path_base(path);
+	auto_close int parent = -1;
+
+	if (slash)
+		*slash = '\0';
+	parent = path_open_beneath(
+		f->workspace_fd, slash ? above : ".", O_RDONLY | O_DIRECTORY, 0, true);
+	if (parent < 0)
+		return err_sys(e, "remove '%s'", path);
+	/* Without write permission nothing in it can be removed; it is ours to give. */
+	if (faccessat(parent, ".", W_OK | X_OK, AT_EACCESS))
+		fchmod(parent, 0755);
+	if (unlinkat(parent, name, 0) && (errno != EISDIR || remove_dir(parent, name)))
+		return err_sys(e, "remove '%s'", path);
+	baseline_forget(&f->baseline, path);
+	return 0;
 }

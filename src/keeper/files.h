@@ -1,4 +1,4 @@
-/* files: the keeper's side of PUT, LIST and GET. Everything is beneath the workspace, through no
+/* files: the keeper's side of PUT, LIST, GET and REMOVE. Everything is beneath the workspace, through no
  * symlink, and blocks on nothing that a program may have left there. */
 #ifndef HOTCELL_KEEPER_FILES_H
 #define HOTCELL_KEEPER_FILES_H
@@ -15,6 +15,7 @@ struct files {
 	char *put_path;
 	uint64_t put_hash;
 	bool touched; /* there may be something in the workspace or in /tmp */
+	bool kept;    /* what is there was put for programs to come */
 };
 
 int files_open(struct files *f, const char *workspace, struct err *e);
@@ -33,6 +34,9 @@ typedef int (*files_send)(void *context, const struct frame_out *frame);
 /* Whether LIST would tell of anything generated. */
 bool files_anything_new(struct files *f);
 int files_list(struct files *f, files_send send, void *context);
-int files_get(struct files *f, const char *path, files_send send, void *context);
+int files_get(struct files *f, const struct msg_get *m, files_send send, void *context);
+
+/* A directory goes with all that is in it; -1 with *e also if that is too much for one time. */
+int files_remove(struct files *f, const char *path, struct err *e);
 
 #endif

@@ -38,7 +38,8 @@ struct keeper {
 		size_t len;
 	} last[2]; /* output that goes with EXITED */
 
-	struct err put_error; /* kind is ERR_NONE while staging goes well */
+	struct err put_error;  /* kind is ERR_NONE while staging goes well */
+	struct err warm_error; /* likewise, of a machine that is to serve the next run */
 
 	/* Input for the program that its pipe had no room for yet. While there is some, nothing is
 	 * read from the engine: back-pressure. */

@@ -126,6 +126,7 @@ static int start_run(struct keeper *k, const struct msg_exec *m, int fd, struct 
 	auto_close int line = m->warm == EXEC_SNAPSHOT ? take_fd(&k->warm.line_fd) : -1;
 
 	k->files.touched = true;
+	k->files.kept = false;
 	k->in_warm = m->warm == EXEC_WARM_RUN;
 	if (k->in_warm) /* whose counts have begun */
 		return warm_run(&k->warm, &k->program, m->stdin_kind == STDIN_STREAM, e);
@@ -143,10 +144,11 @@ static void start_warm(struct keeper *k, const struct msg_exec *m, int fd)
 	if (k->program.pid > 0) {
 		program_end_all(&k->program);
 		k->files.touched = true;
-		if (files_clear(&k->files, k->options->tmp, &k->put_error))
+		/* Unless nothing ran in it since files were put there for the next run. */
+		if (!k->files.kept && files_clear(&k->files, k->options->tmp, &k->warm_error))
 			return;
 	}
-	warm_start(&k->warm, &k->program, m, k->options, take_fd(&snapshot), &k->put_error);
+	warm_start(&k->warm, &k->program, m, k->options, take_fd(&snapshot), &k->warm_error);
 }
 
 static void on_exec(struct keeper *k, struct msg_exec *m, int fd)
@@ -171,8 +173,8 @@ static void on_exec(struct keeper *k, struct msg_exec *m, int fd)
 	/* Counted by user: if the user is not the cell's own, others would be counted too. */
 	if (!k->options->kill_all_is_safe)
 		m->processes = 0;
-	if (k->put_error.kind != ERR_NONE)
-		e = k->put_error;
+	if (k->warm_error.kind != ERR_NONE || k->put_error.kind != ERR_NONE)
+		e = k->put_error.kind != ERR_NONE ? k->put_error : k->warm_error;
 	else if (files_put_end(&k->files, &e) == 0)
 		start_run(k, m, fd, &e);
 	if (e.kind == ERR_NONE) {
@@ -182,7 +184,7 @@ static void on_exec(struct keeper *k, struct msg_exec *m, int fd)
 			keeper_end_program(k, ENDED_BY_ITSELF);
 		return;
 	}
-	k->put_error = (struct err){ 0 };
+	k->put_error = k->warm_error = (struct err){ 0 };
 	k->ended_by = ENDED_BY_FAILURE;
 	output_send_exited(k, e.text);
 }
@@ -211,6 +213,38 @@ static void on_put(struct keeper *k, struct frame_in *in)
 		k->hung_up = true;
 	else if (k->put_error.kind == ERR_NONE)
 		files_put(&k->files, &m, &k->put_error);
+}
+
+static struct frame_out served;
+
+static void answer_served(struct keeper *k, const struct err *e)
+{
+	put_served(&served, &(struct msg_served){
+				    .kind = (uint8_t)e->kind,
+				    .error = (uint32_t)e->sys_errno,
+				    .text = e->text,
+			    });
+	keeper_send(k, &served);
+}
+
+/* What was put is not for a program that starts now, but for one that is to come. */
+static void on_put_end(struct keeper *k)
+{
+	struct err e = k->put_error;
+
+	if (e.kind == ERR_NONE)
+		files_put_end(&k->files, &e);
+	k->put_error = (struct err){ 0 };
+	k->files.kept = true;
+	answer_served(k, &e);
+}
+
+static void on_remove(struct keeper *k, const struct msg_remove *m)
+{
+	struct err e = { 0 };
+
+	files_remove(&k->files, m->path, &e);
+	answer_served(k, &e);
 }
 
 /* Where compilers leave their programs: out of sight of the workspace. */
@@ -243,6 +277,7 @@ static void on_frame(struct keeper *k, uint8_t type, struct frame_in *in, int fd
 	static struct msg_exec exec;
 	auto_close int given = fd;
 	struct msg_get get;
+	struct msg_remove gone;
 
 	/* A snapshot comes with its command, a line by itself, and nothing else with anything. */
 	if (given >= 0 && type != CELL_EXEC && type != CELL_LINE)
@@ -285,7 +320,17 @@ static void on_frame(struct keeper *k, uint8_t type, struct frame_in *in, int fd
 	case CELL_GET:
 		if (!get_get(in, &get))
 			break;
-		files_get(&k->files, get.path, keeper_send, k);
+		files_get(&k->files, &get, keeper_send, k);
+		return;
+	case CELL_PUT_END:
+		if (k->state != IDLE || !get_bare(in))
+			break;
+		on_put_end(k);
+		return;
+	case CELL_REMOVE:
+		if (k->state != IDLE || !get_remove(in, &gone))
+			break;
+		on_remove(k, &gone);
 		return;
 	default:
 		break;
@@ -345,7 +390,7 @@ static void finish_warm(struct keeper *k, const struct warm_answer *answer)
 /* Its next run fails and says why, whether that has been asked for already or not. */
 static void on_broken(struct keeper *k, const char *text)
 {
-	err_set(&k->put_error, ERR_SYSTEM, "%s", text);
+	err_set(&k->warm_error, ERR_SYSTEM, "%s", text);
 	if (k->in_warm)
 		keeper_end_program(k, ENDED_BY_FAILURE);
 }
@@ -391,12 +436,12 @@ static void finish_if_over(struct keeper *k)
 	output_drain(k);
 	if (k->is_told)
 		k->program.wait_status = k->told_status;
-	output_send_exited(k, k->put_error.text);
-	k->put_error = (struct err){ 0 };
+	output_send_exited(k, k->warm_error.text);
+	k->warm_error = (struct err){ 0 };
 	program_close(&k->program);
 	k->state = IDLE;
 	/* Unasked: it would be asked for next. */
-	if (k->list_when_done)
+	if (k->list_when_done && k->ended_by != ENDED_BY_FAILURE)
 		files_list(&k->files, keeper_send, k);
 }
 

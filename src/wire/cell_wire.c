@@ -1,5 +1,6 @@
 #include "wire/cell_wire.h"
 
+#include "base/err.h"
 #include "base/path.h"
 
 #include <string.h>
@@ -121,9 +122,23 @@ void put_get(struct frame_out *f, const struct msg_get *m)
 {
 	frame_begin(f, CELL_GET);
 	frame_put_string(f, m->path);
+	frame_put_u64(f, m->max_bytes);
 }
 
 bool get_get(struct frame_in *f, struct msg_get *m)
+{
+	m->path = frame_get_string(f);
+	m->max_bytes = frame_get_u64(f);
+	return frame_in_done(f) && is_workspace_path(m->path);
+}
+
+void put_remove(struct frame_out *f, const struct msg_remove *m)
+{
+	frame_begin(f, CELL_REMOVE);
+	frame_put_string(f, m->path);
+}
+
+bool get_remove(struct frame_in *f, struct msg_remove *m)
 {
 	m->path = frame_get_string(f);
 	return frame_in_done(f) && is_workspace_path(m->path);
@@ -251,4 +266,20 @@ bool get_got(struct frame_in *f, struct msg_got *m)
 {
 	m->error = frame_get_u32(f);
 	return frame_in_done(f);
+}
+
+void put_served(struct frame_out *f, const struct msg_served *m)
+{
+	frame_begin(f, CELL_SERVED);
+	frame_put_u8(f, m->kind);
+	frame_put_u32(f, m->error);
+	frame_put_string(f, m->text);
+}
+
+bool get_served(struct frame_in *f, struct msg_served *m)
+{
+	m->kind = frame_get_u8(f);
+	m->error = frame_get_u32(f);
+	m->text = frame_get_string(f);
+	return frame_in_done(f) && m->kind <= ERR_GONE;
 }

@@ -11,14 +11,18 @@
  *	  ◀──────  FILE…, LISTED         what is in the workspace, and what of it is new
  *	  GET path            ──────▶
  *	  ◀──────  DATA…, GOT
+ *	  PUT file…, PUT_END  ──────▶   without a program behind them: they stay for the next one
+ *	  ◀──────  SERVED                whether all of them are there
+ *	  REMOVE path         ──────▶   a file, or a directory with all that is in it
+ *	  ◀──────  SERVED
  *	  CLEAR               ──────▶   empties the workspace: the next run is another one's
  *	  LINE                ──────▶   with a socket for the warm machine that is started next
  *
  * On that socket engine and machine are by themselves (wire/vmm_warm.h); there GOES_OUT and EXITED come
  * from the machine.
  *
- * A PUT that fails is not answered: the next EXEC is, with EXITED that carries the reason. So a
- * run needs no round trip before its program starts. */
+ * A PUT that fails is not answered: the next EXEC is, with EXITED that carries the reason, or the next
+ * PUT_END. So a run needs no round trip before its program starts. */
 #ifndef HOTCELL_WIRE_CELL_WIRE_H
 #define HOTCELL_WIRE_CELL_WIRE_H
 
@@ -36,6 +40,8 @@ enum cell_frame {
 	CELL_STDIN_END,
 	CELL_LIST,
 	CELL_GET,
+	CELL_PUT_END,
+	CELL_REMOVE,
 	CELL_CLEAR,
 	CELL_LINE,
 	CELL_OUTPUT,
@@ -44,6 +50,7 @@ enum cell_frame {
 	CELL_LISTED,
 	CELL_DATA,
 	CELL_GOT,
+	CELL_SERVED,
 	CELL_GOES_OUT,
 };
 
@@ -150,6 +157,11 @@ struct msg_listed {
 
 struct msg_get {
 	const char *path;
+	uint64_t max_bytes; /* a larger one is refused with EFBIG; 0 = any */
+};
+
+struct msg_remove {
+	const char *path;
 };
 
 struct msg_data {
@@ -159,6 +171,12 @@ struct msg_data {
 
 struct msg_got {
 	uint32_t error; /* errno, 0 = all of the file was sent */
+};
+
+struct msg_served {
+	uint8_t kind;   /* enum err_kind; 0 = all is well */
+	uint32_t error; /* errno, where there was one */
+	const char *text;
 };
 
 /* How much of `name` can be that of a system call. */
@@ -173,11 +191,13 @@ const char *const *exec_env(const struct msg_exec *m);
 /* STDIN, DATA */
 void put_data(struct frame_out *f, enum cell_frame type, const struct msg_data *m);
 bool get_data(struct frame_in *f, struct msg_data *m);
-/* STDIN_END, LIST, CLEAR, LINE, GOES_OUT */
+/* STDIN_END, LIST, PUT_END, CLEAR, LINE, GOES_OUT */
 void put_bare(struct frame_out *f, enum cell_frame type);
 bool get_bare(struct frame_in *f);
 void put_get(struct frame_out *f, const struct msg_get *m);
 bool get_get(struct frame_in *f, struct msg_get *m);
+void put_remove(struct frame_out *f, const struct msg_remove *m);
+bool get_remove(struct frame_in *f, struct msg_remove *m);
 void put_output(struct frame_out *f, const struct msg_output *m);
 bool get_output(struct frame_in *f, struct msg_output *m);
 void put_exited(struct frame_out *f, const struct msg_exited *m);
@@ -188,5 +208,7 @@ void put_listed(struct frame_out *f, const struct msg_listed *m);
 bool get_listed(struct frame_in *f, struct msg_listed *m);
 void put_got(struct frame_out *f, const struct msg_got *m);
 bool get_got(struct frame_in *f, struct msg_got *m);
+void put_served(struct frame_out *f, const struct msg_served *m);
+bool get_served(struct frame_in *f, struct msg_served *m);
 
 #endif

@@ -135,6 +135,19 @@ bool baseline_unchanged(
 	return false;
 }
 
+void baseline_forget(struct baseline *b, const char *path)
+{
+	size_t len = strlen(path);
+
+	for (size_t i = 0; i < b->count; i++) {
+		const char *known = b->entries[i].path;
+
+		/* It keeps its slot, but is of a type that nothing has. */
+		if (strncmp(known, path, len) == 0 && (known[len] == '\0' || known[len] == '/'))
+			b->entries[i].type = 0;
+	}
+}
+
 void baseline_clear(struct baseline *b)
 {
 	for (size_t i = 0; i < b->count; i++)

@@ -43,6 +43,8 @@ const struct baseline_entry *baseline_find(const struct baseline *b, const char 
  * only if its times or inode differ while its size does not. */
 bool baseline_unchanged(
 	const struct baseline *b, int dir_fd, const char *path, const struct stat *status);
+/* `path` and all beneath it were removed: what is there later is new. */
+void baseline_forget(struct baseline *b, const char *path);
 void baseline_clear(struct baseline *b);
 
 #endif

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <string.h>
 
 enum { REMOVE_DEPTH = 64 };
@@ -32,9 +33,8 @@ static bool is_dot(const char *name)
 	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-/* Gives us back the right to enter a directory of ours. By descriptor: chmod() by name would follow
- * a symlink that took its place. */
-static void open_up(int dir_fd, const char *name)
+/* By descriptor: chmod() by name would follow a symlink that took its place. */
+void walk_open_up(int dir_fd, const char *name)
 {
 	auto_close int fd = openat(dir_fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
@@ -50,7 +50,7 @@ static int push(struct walker *w, int dir_fd, const char *name, size_t path_len)
 
 	if (w->options->open_up && (fd < 0 || faccessat(fd, ".", X_OK, AT_EACCESS))) {
 		own_close(&fd);
-		open_up(dir_fd, name);
+		walk_open_up(dir_fd, name);
 		fd = openat(dir_fd, name, flags);
 	}
 	dir = fd < 0 ? NULL : fdopendir(fd);
@@ -143,45 +143,64 @@ static bool move_up(int top_fd, int dir_fd, const char *from, unsigned *counter)
 	return false;
 }
 
+struct remover {
+	int top_fd;
+	unsigned counter; /* of names at the top */
+	size_t left;      /* so many may still be removed */
+};
+
+static bool remove_name(struct remover *r, int dir_fd, const char *name)
+{
+	if (unlinkat(dir_fd, name, 0) && unlinkat(dir_fd, name, AT_REMOVEDIR))
+		return false;
+	r->left--;
+	return true;
+}
+
 /* Empties a directory. What lies deeper than a few levels is moved up to the top, where it is found
  * in a later round: so depth costs neither stack nor descriptors. True if anything was removed. */
-static bool empty(int top_fd, int dir_fd, unsigned depth, unsigned *counter)
+static bool empty(struct remover *r, int dir_fd, unsigned depth)
 {
 	DIR *dir = fdopendir(openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 	struct dirent *entry;
 	bool any = false;
 
-	while (dir && (entry = readdir(dir))) {
+	while (dir && r->left && (entry = readdir(dir))) {
 		auto_close int sub = -1;
 
 		if (is_dot(entry->d_name))
 			continue;
-		if (unlinkat(dir_fd, entry->d_name, 0) == 0 ||
-			unlinkat(dir_fd, entry->d_name, AT_REMOVEDIR) == 0) {
+		if (remove_name(r, dir_fd, entry->d_name)) {
 			any = true;
 			continue;
 		}
-		open_up(dir_fd, entry->d_name);
+		walk_open_up(dir_fd, entry->d_name);
 		sub = openat(
 			dir_fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 		if (sub < 0)
 			continue;
 		if (depth == REMOVE_DEPTH) {
-			any |= move_up(top_fd, dir_fd, entry->d_name, counter);
+			any |= move_up(r->top_fd, dir_fd, entry->d_name, &r->counter);
 			continue;
 		}
-		any |= empty(top_fd, sub, depth + 1, counter);
-		any |= unlinkat(dir_fd, entry->d_name, AT_REMOVEDIR) == 0;
+		any |= empty(r, sub, depth + 1);
+		any |= r->left && remove_name(r, dir_fd, entry->d_name);
 	}
 	if (dir)
 		closedir(dir);
 	return any;
 }
 
+bool walk_remove_some(int top_fd, size_t names_max)
+{
+	struct remover r = { .top_fd = top_fd, .left = names_max };
+
+	while (r.left && empty(&r, top_fd, 0))
+		;
+	return r.left > 0;
+}
+
 void walk_remove_all(int top_fd)
 {
-	unsigned counter = 0;
-
-	while (empty(top_fd, top_fd, 0, &counter))
-		;
+	walk_remove_some(top_fd, SIZE_MAX);
 }

@@ -22,7 +22,12 @@ struct walk_options {
  * returned if that was not 0; -1 with errno if `top_fd` itself cannot be read. */
 int walk(int top_fd, const struct walk_options *options, bool *ret_complete);
 
+/* Gives us back the right to look into a directory of ours, if `name` is one. */
+void walk_open_up(int dir_fd, const char *name);
+
 /* Removes all that is beneath `top_fd`, to any depth, without recursion. Best effort. */
 void walk_remove_all(int top_fd);
+/* The same, but no more than so many names. False if there were more. */
+bool walk_remove_some(int top_fd, size_t names_max);
 
 #endif

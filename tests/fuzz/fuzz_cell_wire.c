@@ -60,6 +60,17 @@ static bool take_get(struct frame_in *in)
 	return true;
 }
 
+static bool take_remove(struct frame_in *in)
+{
+	struct msg_remove m;
+
+	if (!get_remove(in, &m))
+		return false;
+	check_path(m.path);
+	put_remove(&out, &m);
+	return true;
+}
+
 static bool get_and_put(uint8_t type, struct frame_in *in)
 {
 	union {
@@ -68,6 +79,7 @@ static bool get_and_put(uint8_t type, struct frame_in *in)
 		struct msg_exited exited;
 		struct msg_listed listed;
 		struct msg_got got;
+		struct msg_served served;
 	} m;
 
 	switch (type) {
@@ -81,12 +93,15 @@ static bool get_and_put(uint8_t type, struct frame_in *in)
 		       (put_data(&out, (enum cell_frame)type, &m.data), true);
 	case CELL_STDIN_END:
 	case CELL_LIST:
+	case CELL_PUT_END:
 	case CELL_CLEAR:
 	case CELL_LINE:
 	case CELL_GOES_OUT:
 		return get_bare(in) && (put_bare(&out, (enum cell_frame)type), true);
 	case CELL_GET:
 		return take_get(in);
+	case CELL_REMOVE:
+		return take_remove(in);
 	case CELL_OUTPUT:
 		return get_output(in, &m.output) && (put_output(&out, &m.output), true);
 	case CELL_EXITED:
@@ -97,6 +112,8 @@ static bool get_and_put(uint8_t type, struct frame_in *in)
 		return get_listed(in, &m.listed) && (put_listed(&out, &m.listed), true);
 	case CELL_GOT:
 		return get_got(in, &m.got) && (put_got(&out, &m.got), true);
+	case CELL_SERVED:
+		return get_served(in, &m.served) && (put_served(&out, &m.served), true);
 	default:
 		return false;
 	}

@@ -234,6 +234,22 @@ static void adding_again_replaces(void **state)
 	}
 }
 
+static void what_was_removed_is_new_when_it_comes_back(void **state)
+{
+	const struct scratch *s = *state;
+	static const char *const paths[] = { "dir/a", "dir/b", "dirt", "di" };
+
+	make_dir(s->fd, "dir");
+	for (size_t i = 0; i < COUNT(paths); i++)
+		stage(s, paths[i], "text");
+	baseline_forget(&known, "dir");
+	for (size_t i = 0; i < COUNT(paths); i++)
+		assert_int_equal(unchanged(s, paths[i]), i >= 2);
+	stage(s, "dir/b", "text");
+	assert_true(unchanged(s, "dir/b"));
+	assert_false(unchanged(s, "dir/a"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -248,6 +264,7 @@ int main(void)
 		TEST_WITH_BASELINE(a_symlink_is_changed_when_its_target_is),
 		TEST_WITH_BASELINE(a_file_swapped_for_a_link_meanwhile_is_not_read_through_it),
 		TEST_WITH_BASELINE(adding_again_replaces),
+		TEST_WITH_BASELINE(what_was_removed_is_new_when_it_comes_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

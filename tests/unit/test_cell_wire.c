@@ -1,5 +1,6 @@
 #include "wire_messages.h"
 
+#include "base/err.h"
 #include "base/own.h"
 #include "wire/cell_wire.h"
 
@@ -150,7 +151,7 @@ static void expect_bare(struct frame_in *f)
 
 static void put_some_get(struct frame_out *f)
 {
-	put_get(f, &(struct msg_get){ ".hidden/file\n" });
+	put_get(f, &(struct msg_get){ ".hidden/file\n", 7ULL << 33 });
 }
 
 static bool get_some_get(struct frame_in *f)
@@ -166,6 +167,49 @@ static void expect_get(struct frame_in *f)
 
 	assert_true(get_get(f, &m));
 	assert_string_equal(m.path, ".hidden/file\n");
+	assert_true(m.max_bytes == 7ULL << 33);
+}
+
+static void put_some_remove(struct frame_out *f)
+{
+	put_remove(f, &(struct msg_remove){ "dir/gone" });
+}
+
+static bool get_some_remove(struct frame_in *f)
+{
+	struct msg_remove m;
+
+	return get_remove(f, &m) && strlen(m.path) < FRAME_MAX;
+}
+
+static void expect_remove(struct frame_in *f)
+{
+	struct msg_remove m;
+
+	assert_true(get_remove(f, &m));
+	assert_string_equal(m.path, "dir/gone");
+}
+
+static void put_some_served(struct frame_out *f)
+{
+	put_served(f, &(struct msg_served){ ERR_LIMIT, 28, "write 'x': No space" });
+}
+
+static bool get_some_served(struct frame_in *f)
+{
+	struct msg_served m;
+
+	return get_served(f, &m) && strlen(m.text) < FRAME_MAX;
+}
+
+static void expect_served(struct frame_in *f)
+{
+	struct msg_served m;
+
+	assert_true(get_served(f, &m));
+	assert_int_equal(m.kind, ERR_LIMIT);
+	assert_int_equal(m.error, 28);
+	assert_string_equal(m.text, "write 'x': No space");
 }
 
 static void put_some_output(struct frame_out *f)
@@ -315,11 +359,13 @@ static const struct message messages[] = {
 	{ "data", CELL_STDIN, put_some_data, get_some_data, expect_data },
 	{ "bare", CELL_LIST, put_some_bare, get_bare, expect_bare },
 	{ "get", CELL_GET, put_some_get, get_some_get, expect_get },
+	{ "remove", CELL_REMOVE, put_some_remove, get_some_remove, expect_remove },
 	{ "output", CELL_OUTPUT, put_some_output, get_some_output, expect_output },
 	{ "exited", CELL_EXITED, put_some_exited, get_some_exited, expect_exited },
 	{ "file", CELL_FILE, put_some_file, get_some_file, expect_file },
 	{ "listed", CELL_LISTED, put_some_listed, get_some_listed, expect_listed },
 	{ "got", CELL_GOT, put_some_got, get_some_got, expect_got },
+	{ "served", CELL_SERVED, put_some_served, get_some_served, expect_served },
 };
 
 static void every_cell_message_comes_back_as_it_was(void **state)
@@ -350,6 +396,7 @@ static void every_message_with_a_path_refuses_those_that_lead_out(void **state)
 		struct msg_put put = { .path = wrong[i], .kind = FILE_REGULAR };
 		struct msg_file file = { .path = wrong[i], .kind = FILE_REGULAR };
 		struct msg_get get = { .path = wrong[i] };
+		struct msg_remove gone = { .path = wrong[i] };
 		struct frame_in in;
 
 		put_put(&out, &put);
@@ -361,6 +408,9 @@ static void every_message_with_a_path_refuses_those_that_lead_out(void **state)
 		put_get(&out, &get);
 		in = read_back();
 		assert_false(get_get(&in, &get));
+		put_remove(&out, &gone);
+		in = read_back();
+		assert_false(get_remove(&in, &gone));
 	}
 }
 
@@ -372,6 +422,7 @@ static void only_known_kinds_streams_and_ends_are_taken(void **state)
 		struct msg_file file = { .path = "p", .kind = (uint8_t)value };
 		struct msg_output output = { .stream = (uint8_t)value };
 		struct msg_exited exited = { .ended_by = (uint8_t)value, .text = "" };
+		struct msg_served served = { .kind = (uint8_t)value, .text = "" };
 		struct frame_in in;
 
 		put_put(&out, &put);
@@ -389,6 +440,9 @@ static void only_known_kinds_streams_and_ends_are_taken(void **state)
 		put_exited(&out, &exited);
 		in = read_back();
 		assert_int_equal(get_exited(&in, &exited), value < ENDED_BY_COUNT);
+		put_served(&out, &served);
+		in = read_back();
+		assert_int_equal(get_served(&in, &served), value <= ERR_GONE);
 		some_exec()->stdin_kind = (uint8_t)value;
 		put_exec(&out, &exec);
 		in = read_back();

@@ -731,6 +731,8 @@ static void list_files(void)
 	take_listing();
 }
 
+static uint64_t get_max_bytes;
+
 /* The bytes into last.stdout_bytes; returns the errno that GOT tells. */
 static uint32_t get_file_bytes(const char *path)
 {
@@ -739,7 +741,7 @@ static uint32_t get_file_bytes(const char *path)
 	uint8_t type;
 
 	forget_last();
-	put_get(&out, &(struct msg_get){ path });
+	put_get(&out, &(struct msg_get){ path, get_max_bytes });
 	send_out();
 	while ((type = next_frame(&in)) == CELL_DATA) {
 		struct msg_data m;
@@ -954,6 +956,145 @@ static void a_piece_of_a_file_that_was_not_begun_is_refused(void **state)
 	assert_non_null(strstr(last.text, "not begun"));
 }
 
+/* The answer to PUT_END and to REMOVE: its text, "" if all is well. */
+static const char *wait_until_served(uint32_t *ret_error)
+{
+	static char text[512];
+	struct frame_in in;
+	struct msg_served m;
+
+	send_out();
+	assert_int_equal(next_frame(&in), CELL_SERVED);
+	assert_true(get_served(&in, &m));
+	assert_int_equal(m.kind != ERR_NONE, m.text[0] != '\0');
+	snprintf(text, sizeof(text), "%s", m.text);
+	*ret_error = m.error;
+	return text;
+}
+
+static uint32_t remove_path(const char *path)
+{
+	uint32_t error;
+
+	put_remove(&out, &(struct msg_remove){ path });
+	wait_until_served(&error);
+	return error;
+}
+
+static void files_are_put_without_a_program_and_stay_for_the_next(void **state)
+{
+	uint32_t error;
+
+	(void)state;
+	put_text("dir/data", "one");
+	put_text("kept", "two");
+	put_bare(&out, CELL_PUT_END);
+	assert_string_equal(wait_until_served(&error), "");
+	list_files();
+	assert_string_equal(listing, "dir 2 0\ndir/data 1 3\nkept 1 3\n");
+	put_text("main", "three");
+	run_script("cat dir/data kept main; echo more >>dir/data");
+	expect_exit(0);
+	assert_string_equal(last.stdout_bytes.data, "onetwothree");
+	put_text("kept", "four");
+	put_bare(&out, CELL_PUT_END);
+	assert_string_equal(wait_until_served(&error), "");
+	list_files();
+	assert_string_equal(listing, "dir 2 0\ndir/data 1 new 8\nkept 1 4\nmain 1 5\n");
+}
+
+static void a_file_that_cannot_be_put_is_told_once(void **state)
+{
+	uint32_t error;
+
+	(void)state;
+	put_text("file", "x");
+	put_text("file/below", "x");
+	put_bare(&out, CELL_PUT_END);
+	assert_non_null(strstr(wait_until_served(&error), "file/below"));
+	assert_int_equal(error, ENOTDIR);
+	put_bare(&out, CELL_PUT_END);
+	assert_string_equal(wait_until_served(&error), "");
+	run_script("cat file");
+	expect_exit(0);
+}
+
+static void files_and_directories_are_removed(void **state)
+{
+	(void)state;
+	run_script(
+		"mkdir -p a/b/c locked/in; echo 1 >a/b/c/f; echo 2 >a/f; mkfifo a/p; ln -s nowhere a/l\n"
+		"echo 3 >file; echo 4 >locked/in/f; chmod 0 locked/in; chmod 500 locked; chmod 0 file");
+	expect_exit(0);
+	assert_int_equal(remove_path("a/f"), 0);
+	assert_int_equal(remove_path("a/f"), ENOENT);
+	assert_int_equal(remove_path("a/b/f"), ENOENT);
+	assert_int_equal(remove_path("file/x"), ENOTDIR);
+	assert_int_equal(remove_path("file"), 0);
+	assert_int_equal(remove_path("locked/in"), 0);
+	list_files();
+	assert_string_equal(listing, "a 2 new 0\na/b 2 new 0\na/b/c 2 new 0\na/b/c/f 1 new 2\n"
+				     "a/l 3 new 0\na/p 4 new 0\nlocked 2 new 0\n");
+	assert_int_equal(remove_path("a"), 0);
+	assert_int_equal(remove_path("locked"), 0);
+	list_files();
+	assert_string_equal(listing, "");
+}
+
+static void removing_follows_no_symlink(void **state)
+{
+	struct stat status;
+
+	(void)state;
+	make_dir(cell.scratch->fd, "outside");
+	write_file(cell.scratch->fd, "outside/victim", "x");
+	run_script(
+		"ln -s ../outside dir; ln -s ../outside/victim file; mkdir deep; ln -s ../../outside deep/er");
+	expect_exit(0);
+	assert_int_equal(remove_path("dir/victim"), ELOOP);
+	assert_int_equal(remove_path("deep/er/victim"), ELOOP);
+	assert_int_equal(remove_path("file"), 0);
+	assert_int_equal(remove_path("deep"), 0);
+	assert_int_equal(remove_path("dir"), 0);
+	assert_int_equal(fstatat(cell.scratch->fd, "outside/victim", &status, 0), 0);
+	list_files();
+	assert_string_equal(listing, "");
+}
+
+static void what_was_put_and_removed_is_new_when_a_program_makes_it(void **state)
+{
+	(void)state;
+	put_text("dir/file", "same");
+	run_script("true");
+	assert_int_equal(remove_path("dir"), 0);
+	run_script("mkdir dir; printf same >dir/file");
+	expect_exit(0);
+	list_files();
+	assert_string_equal(listing, "dir 2 new 0\ndir/file 1 new 4\n");
+}
+
+static void a_file_that_is_too_large_is_not_sent(void **state)
+{
+	(void)state;
+	run_script("printf 12345 >file");
+	get_max_bytes = 4;
+	assert_int_equal(get_file_bytes("file"), EFBIG);
+	assert_int_equal(last.stdout_bytes.len, 0);
+	get_max_bytes = 5;
+	assert_int_equal(get_file_bytes("file"), 0);
+	assert_int_equal(last.stdout_bytes.len, 5);
+	get_max_bytes = 0;
+}
+
+static void removing_while_a_program_runs_makes_the_keeper_leave(void **state)
+{
+	(void)state;
+	send_script("sleep 100");
+	put_remove(&out, &(struct msg_remove){ "file" });
+	send_out();
+	expect_keeper_leaves();
+}
+
 static int forget_all(void **state)
 {
 	(void)state;
@@ -1003,6 +1144,13 @@ int main(void)
 		TEST_IN_CELL(staging_is_not_led_out_by_symlinks_of_a_former_run),
 		TEST_IN_CELL(a_file_that_cannot_be_staged_is_told_by_the_next_command_only),
 		TEST_IN_CELL(a_piece_of_a_file_that_was_not_begun_is_refused),
+		TEST_IN_CELL(files_are_put_without_a_program_and_stay_for_the_next),
+		TEST_IN_CELL(a_file_that_cannot_be_put_is_told_once),
+		TEST_IN_CELL(files_and_directories_are_removed),
+		TEST_IN_CELL(removing_follows_no_symlink),
+		TEST_IN_CELL(what_was_put_and_removed_is_new_when_a_program_makes_it),
+		TEST_IN_CELL(a_file_that_is_too_large_is_not_sent),
+		TEST_IN_CELL(removing_while_a_program_runs_makes_the_keeper_leave),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, forget_all);

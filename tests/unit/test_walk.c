@@ -357,6 +357,38 @@ static void directories_without_rights_are_told_or_opened_up_and_removed_all_the
 	assert_true(is_empty(s));
 }
 
+static void removing_some_stops_at_its_bound_and_tells(void **state)
+{
+	const struct scratch *s = *state;
+	int left = 0;
+
+	make_dir(s->fd, "top");
+	for (int i = 0; i < 20; i++) {
+		char path[32];
+
+		snprintf(path, sizeof(path), "top/d%d", i);
+		make_dir(s->fd, path);
+		snprintf(path, sizeof(path), "top/d%d/f", i);
+		write_file(s->fd, path, "x");
+	}
+	{
+		auto_close int top = openat(s->fd, "top", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+		assert_false(walk_remove_some(top, 15));
+		for (int i = 0; i < 20; i++) {
+			char path[32];
+
+			snprintf(path, sizeof(path), "d%d", i);
+			left += faccessat(top, path, F_OK, 0) == 0;
+			snprintf(path, sizeof(path), "d%d/f", i);
+			left += faccessat(top, path, F_OK, 0) == 0;
+		}
+		assert_int_equal(left, 40 - 15);
+		assert_true(walk_remove_some(top, 26));
+	}
+	assert_int_equal(unlinkat(s->fd, "top", AT_REMOVEDIR), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -377,6 +409,7 @@ int main(void)
 		TEST_IN_SCRATCH(removing_is_not_stopped_by_names_that_it_would_use_itself),
 		TEST_IN_SCRATCH(
 			directories_without_rights_are_told_or_opened_up_and_removed_all_the_same),
+		TEST_IN_SCRATCH(removing_some_stops_at_its_bound_and_tells),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -361,7 +361,122 @@ static void pause_run(char **words)
 	hotcell_result_free(r);
 }
 
-static void languages(void)
+/* ---- files ---- */
+
+static void serve(struct hotcell_cell *cell, const struct hotcell_files *files, int cancels)
+{
+	struct hotcell_work *work;
+	struct hotcell_result *r;
+	struct hotcell_error e;
+
+	if (hotcell_files_start(cell, files, &work, &e)) {
+		say_error(&e);
+		return;
+	}
+	if (cancels)
+		hotcell_cancel(work);
+	r = wait_for(work);
+	if (!r)
+		return;
+	for (size_t i = 0; i < r->files_count; i++) {
+		printf("%s %s %llu %s", r->files[i].path, r->files[i].kind,
+			(unsigned long long)r->files[i].size_bytes,
+			r->files[i].generated ? "new" : "-");
+		if (files->kind == HOTCELL_FILES_GET)
+			say_content(files->fd);
+		puts("");
+	}
+	if (r->files_incomplete)
+		puts("and more");
+	hotcell_result_free(r);
+}
+
+/* put CELL PATH TEXT; put-host CELL PATH HOST-PATH; put-many CELL PREFIX COUNT SIZE; cancel-put likewise */
+static void put_files(char **words, int from_host)
+{
+	struct hotcell_input input = { .path = words[2] };
+	struct hotcell_files files = {
+		.kind = HOTCELL_FILES_PUT,
+		.inputs = &input,
+		.inputs_count = 1,
+	};
+
+	if (from_host)
+		input.host_path = words[3];
+	else
+		input.data_len = unescape(words[3]);
+	input.data = from_host ? NULL : words[3];
+	serve(cell_of(words[1]), &files, 0);
+}
+
+static void put_many(char **words, int cancels)
+{
+	int count = atoi(words[3]);
+	struct hotcell_input *inputs = calloc((size_t)count, sizeof(*inputs));
+	char(*paths)[64] = calloc((size_t)count, sizeof(*paths));
+	size_t size = (size_t)atoi(words[4]);
+	char *data = malloc(size + 1);
+	struct hotcell_files files = {
+		.kind = HOTCELL_FILES_PUT,
+		.inputs = inputs,
+		.inputs_count = (size_t)count,
+	};
+
+	memset(data, 'x', size);
+	for (int i = 0; i < count; i++) {
+		snprintf(paths[i], sizeof(paths[i]), "%s%d", words[2], i);
+		inputs[i] =
+			(struct hotcell_input){ .path = paths[i], .data = data, .data_len = size };
+	}
+	serve(cell_of(words[1]), &files, cancels);
+	free(inputs);
+	free(paths);
+	free(data);
+}
+
+/* get CELL PATH MAX; cancel-get likewise */
+static void get_file(char **words, int cancels)
+{
+	struct hotcell_files files = {
+		.kind = HOTCELL_FILES_GET,
+		.path = words[2],
+		.fd = strcmp(words[4], "full") == 0 ? open("/dev/full", O_WRONLY | O_CLOEXEC) :
+						      memfd_create("got", MFD_CLOEXEC),
+		.max_size = (uint64_t)atoll(words[3]),
+	};
+
+	serve(cell_of(words[1]), &files, cancels);
+	close(files.fd);
+}
+
+static void other_files(char **words, enum hotcell_files_kind kind)
+{
+	struct hotcell_files files = { .kind = kind, .path = words[2] };
+
+	serve(cell_of(words[1]), &files, 0);
+}
+
+static void say_list(const char *name, const char *const *list)
+{
+	printf(" %s", name);
+	for (; *list; list++)
+		printf(" %s", *list);
+}
+
+static void say_language(const struct hotcell_language *l, int detailed)
+{
+	printf("%s %s", l->id, l->version ? l->version : "-");
+	if (detailed) {
+		printf("%s%s%s%s", l->installed ? " installed" : "", l->vm ? " vm" : "",
+			l->compiles ? " compiles" : "", l->keeps_state ? " keeps-state" : "");
+		say_list("profiles", l->profiles);
+		say_list("aliases", l->aliases);
+		say_list("extensions", l->extensions);
+	}
+	puts("");
+}
+
+static void languages(int detailed)
 {
 	struct hotcell_language *all;
 	size_t count;
@@ -372,7 +487,7 @@ static void languages(void)
 		return;
 	}
 	for (size_t i = 0; i < count; i++)
-		printf("%s %s\n", all[i].id, all[i].version ? all[i].version : "-");
+		say_language(&all[i], detailed);
 	hotcell_languages_free(all, count);
 }
 
@@ -396,8 +511,28 @@ static void obey(char **words)
 		run(words, 1);
 	else if (strcmp(command, "pause") == 0)
 		pause_run(words);
+	else if (strcmp(command, "put") == 0)
+		put_files(words, 0);
+	else if (strcmp(command, "put-host") == 0)
+		put_files(words, 1);
+	else if (strcmp(command, "put-many") == 0)
+		put_many(words, 0);
+	else if (strcmp(command, "cancel-put") == 0)
+		put_many(words, 1);
+	else if (strcmp(command, "get") == 0)
+		get_file(words, 0);
+	else if (strcmp(command, "cancel-get") == 0)
+		get_file(words, 1);
+	else if (strcmp(command, "list") == 0)
+		other_files(words, HOTCELL_FILES_LIST);
+	else if (strcmp(command, "remove") == 0)
+		other_files(words, HOTCELL_FILES_REMOVE);
 	else if (strcmp(command, "languages") == 0)
-		languages();
+		languages(strcmp(words[1], "all") == 0);
+	else if (strcmp(command, "turn") == 0)
+		turn(1000);
+	else if (strcmp(command, "well") == 0)
+		puts(hotcell_is_well(h) ? "yes" : "no");
 	else if (strcmp(command, "kill-wardens") == 0)
 		kill_wardens();
 	else
