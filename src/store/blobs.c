@@ -96,18 +96,16 @@ static int link_to(const struct store *s, const char *path, int *blob_fd)
 	return copy_to(s, path, blob_fd);
 }
 
-static int name_blob(const struct store *s, struct op *op, struct err *e)
+static int name_blob(const struct store *s, struct op *op, bool *made_directory, struct err *e)
 {
 	char path[PATH_SIZE];
 
 	path_of(op->file.id, path);
 	path[PREFIX] = '\0';
-	if (mkdirat(s->files_fd, path, 0700) == 0) {
-		if (fsync(s->files_fd))
-			return err_sys(e, "sync the directory of stored files");
-	} else if (errno != EEXIST) {
+	if (mkdirat(s->files_fd, path, 0700) == 0)
+		*made_directory = true;
+	else if (errno != EEXIST)
 		return err_sys(e, "make a directory for stored files");
-	}
 	if (link_to(s, path_of(op->file.id, path), &op->blob_fd))
 		return err_sys(e, "keep the file");
 	op->blob_kept = true;
@@ -140,30 +138,35 @@ static int sync_prefix(const struct store *s, unsigned prefix)
 	return fd < 0 ? -1 : fsync(fd);
 }
 
-static void sync_directories(const struct store *s, struct op *batch)
+/* `made`: some of them are new. */
+static void sync_directories(const struct store *s, struct op *batch, bool made)
 {
 	bool wanted[PREFIXES] = { false };
 	bool failed[PREFIXES] = { false };
+	bool all_failed = made && fsync(s->files_fd);
 	struct err e;
 
+	if (all_failed)
+		err_sys(&e, "sync the directory of stored files");
 	for (const struct op *op = batch; op; op = op->next) {
 		if (op->blob_kept && !op->failed)
 			wanted[prefix_of(op->file.id)] = true;
 	}
-	for (unsigned i = 0; i < PREFIXES; i++) {
+	for (unsigned i = 0; i < PREFIXES && !all_failed; i++) {
 		if (wanted[i] && sync_prefix(s, i)) {
 			failed[i] = true;
 			err_sys(&e, "sync a directory of stored files");
 		}
 	}
 	for (struct op *op = batch; op; op = op->next) {
-		if (op->blob_kept && !op->failed && failed[prefix_of(op->file.id)])
+		if (op->blob_kept && !op->failed && (all_failed || failed[prefix_of(op->file.id)]))
 			op_fail(op, &e);
 	}
 }
 
 void blobs_keep(struct store *s, struct op *batch)
 {
+	bool made_directory = false;
 	struct err e;
 
 	/* All of them on their way to the disk before the first is waited for; and named before
@@ -172,7 +175,7 @@ void blobs_keep(struct store *s, struct op *batch)
 		if (op->failed || op->blob_fd < 0)
 			continue;
 		sync_file_range(op->blob_fd, 0, 0, SYNC_FILE_RANGE_WRITE);
-		if (name_blob(s, op, &e))
+		if (name_blob(s, op, &made_directory, &e))
 			op_fail(op, &e);
 	}
 	for (struct op *op = batch; op; op = op->next) {
@@ -181,7 +184,7 @@ void blobs_keep(struct store *s, struct op *batch)
 		err_sys(&e, "sync the file");
 		op_fail(op, &e);
 	}
-	sync_directories(s, batch);
+	sync_directories(s, batch, made_directory);
 }
 
 void blobs_settle(struct store *s, struct op *batch)
