@@ -1,6 +1,6 @@
 # Debian packages by purpose. No version is named: what the release has is what is used.
 PACKAGES_BUILD = gcc libc6-dev meson ninja-build pkg-config scdoc \
-	libseccomp-dev libjansson-dev libcyaml-dev libyaml-dev
+	libseccomp-dev libjansson-dev libcyaml-dev libyaml-dev libsqlite3-dev libssl-dev
 PACKAGES_RUN = python3
 PACKAGES_LINT = clang-tidy clang-format cppcheck shellcheck
 PACKAGES_TEST = $(PACKAGES_LINT) libcmocka-dev python3-pytest python3-pytest-xdist clang "libclang-rt-dev|libclang-rt-14-dev" \
