@@ -153,6 +153,9 @@ struct hotcell_request {
 	/* For each generated file, in place of output_dir: a descriptor to write it to, which stays the
 	 * caller's; -1: it is not wanted. Also called for what is no regular file: answer -1. */
 	int (*open_file)(void *context, const struct hotcell_file *file);
+	/* A stream is longer than max_output: a descriptor that all of the output is written to, from its
+	 * beginning and in the order in which it came; it stays the caller's. -1: it is cut, and that is all. */
+	int (*open_overflow)(void *context);
 	void *context;
 };
 
@@ -272,6 +275,7 @@ enum hotcell_files_kind {
 	HOTCELL_FILES_LIST,   /* → result->files, all of them */
 	HOTCELL_FILES_GET,    /* → fd, from its start; result->files[0] tells its size */
 	HOTCELL_FILES_REMOVE, /* a file, or a directory with all that is in it */
+	HOTCELL_FILES_CLEAR,  /* all there are, and those of /tmp */
 };
 
 struct hotcell_files {
@@ -298,6 +302,7 @@ struct hotcell_language {
 	int installed;   /* a program for it is there */
 	int vm;          /* it can be run in vm isolation, on a machine that has it */
 	int keeps_state; /* hotcell_request.keep */
+	int last_line;               /* hotcell_request.last_line */
 	int compiles;
 	const char *const *profiles; /* of warm machines; NULL-terminated, never NULL */
 	const char *const *aliases;  /* likewise */
@@ -310,6 +315,17 @@ struct hotcell_language {
 int hotcell_languages(struct hotcell *h, struct hotcell_language **ret, size_t *ret_count,
 	struct hotcell_error *e);
 void hotcell_languages_free(struct hotcell_language *languages, size_t count);
+
+/* What would be done with a request, without doing it. */
+struct hotcell_plan {
+	const char *language;             /* its id */
+	enum hotcell_isolation isolation; /* never auto */
+	const char *profile;              /* of the warm machine or driver that would serve it; NULL: none */
+	int is_ready;                     /* with a profile: it would come from a snapshot that is there */
+	int compiles;                     /* in a cell of its own, before it is run */
+};
+int hotcell_plan(struct hotcell *h, const struct hotcell_request *request, struct hotcell_plan *ret,
+	struct hotcell_error *e);
 
 /* Gets ready what runs of the request's language, isolation and profile need and what takes time: which
  * program it is and of which version, and the snapshot. Without waiting, like hotcell_start(). */

@@ -178,7 +178,6 @@ static void on_end(void *context, struct http_exchange *x, bool complete)
 		call->on_end(call, complete);
 	forget_params(call);
 	own_close(&call->body_fd);
-	rights_free(&call->caller.rights);
 	free(call);
 }
 

@@ -9,8 +9,8 @@
 #include "api/api.h"
 
 #include "base/own.h"
+#include "service/key.h"
 
-#include <openssl/evp.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
@@ -85,6 +85,7 @@ static const char *sent_key(const struct call *call)
 static void be_local(struct caller *caller)
 {
 	snprintf(caller->owner, sizeof(caller->owner), CALLER_LOCAL);
+	rights_set_all(&caller->rights);
 	caller->is_admin = true;
 }
 
@@ -106,9 +107,10 @@ static bool find_key(struct call *call, const char *key)
 {
 	struct store_key found = { 0 };
 	struct err e = { 0 };
-	uint8_t hash[32];
+	uint8_t hash[KEY_HASH_SIZE];
 
-	EVP_Digest(key, strlen(key), hash, NULL, EVP_sha256(), NULL);
+	if (key_hash(key, strlen(key), hash))
+		return turn_away(call, "The key is unknown or revoked.");
 	if (store_find_key(call->service->store, hash, &found, &e)) {
 		if (e.kind == ERR_NOT_FOUND)
 			return turn_away(call, "The key is unknown or revoked.");

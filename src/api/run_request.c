@@ -232,16 +232,6 @@ int run_request_files(
 
 /* ---- what may be asked for ---- */
 
-static const char *const isolation_names[] = { "auto", "process", "container", "vm" };
-
-static bool is_in(char *const *list, const char *text)
-{
-	for (; *list; list++)
-		if (strcmp(*list, text) == 0)
-			return true;
-	return false;
-}
-
 int run_request_allow(const struct call *call, const char *language, enum hotcell_isolation isolation,
 	enum hotcell_network network, struct refusal *refusal)
 {
@@ -254,14 +244,11 @@ int run_request_allow(const struct call *call, const char *language, enum hotcel
 	if (network == HOTCELL_NETWORK_HOST && !c->allow_host_network)
 		return refuse(refusal, 403, "forbidden",
 			"network 'host' is not allowed by this service (setting allow_host_network).");
-	if (!call->caller.has_key)
-		return 0;
-	if (isolation != HOTCELL_ISOLATION_AUTO && isolation < rights->weakest_isolation)
-		return refuse(refusal, 403, "forbidden", "This key may not ask for less than %s isolation.",
-			isolation_names[rights->weakest_isolation]);
-	if (network == HOTCELL_NETWORK_HOST && !rights->host_network)
+	if (!rights_allow_isolation(rights, isolation))
+		return refuse(refusal, 403, "forbidden", "This key may not ask for an isolation that weak.");
+	if (!rights_allow_network(rights, network))
 		return refuse(refusal, 403, "forbidden", "This key may not have a network.");
-	if (rights->languages && !is_in(rights->languages, language))
+	if (!rights_allow_language(rights, language))
 		return refuse(refusal, 403, "forbidden", "This key may not run %s.", language);
 	return 0;
 }
@@ -379,6 +366,9 @@ static int finish_reading(struct body *b, json_t *o, struct spec *spec, struct r
 	if (run_request_allow(call, language->id, spec->isolation, spec->network, refusal) ||
 		check_names(spec, refusal) || check_reuse(call->service->config, spec->reuse, refusal))
 		return -1;
+	/* Where only a vm will do, what is left to us must not end in a container. */
+	if (spec->isolation == HOTCELL_ISOLATION_AUTO)
+		spec->isolation = rights_auto(&call->caller.rights);
 	if (body_bool(b, o, "cache", false) && !spec->session_id && !spec->detach)
 		spec->cache_key = make_cache_key(call, o);
 	return 0;

@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 

@@ -14,10 +14,6 @@ int cmd_languages(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
 
-/* Serves until it is told to stop; the exit status. */
-struct config;
-int serve_start(const struct config *c);
-
 /* Prints "hotcell: text" to stderr and returns EXIT_HOTCELL. */
 int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

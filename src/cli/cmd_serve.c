@@ -3,6 +3,8 @@
 #include "base/buf.h"
 #include "base/own.h"
 #include "config/config.h"
+#include "daemon/daemon.h"
+#include "supervisor/supervisor.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -51,12 +53,6 @@ static void parse_options(int argc, char **argv, struct serve_options *ret)
 	}
 }
 
-int serve_start(const struct config *c)
-{
-	(void)c;
-	return complain("the service is not built yet");
-}
-
 int cmd_serve(int argc, char **argv)
 {
 	auto_free char **settings = xalloc((size_t)argc * sizeof(*settings));
@@ -76,7 +72,8 @@ int cmd_serve(int argc, char **argv)
 		config_print(c, stdout);
 		status = stdout_finish() ? EXIT_HOTCELL : 0;
 	} else {
-		status = serve_start(c);
+		log_setup(c->log_level, c->log_format);
+		status = supervisor_run(c, daemon_run);
 	}
 	config_free(c);
 	return status;

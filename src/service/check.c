@@ -152,7 +152,9 @@ void check_begin(struct job *job)
 	struct check *c = xalloc(sizeof(*c));
 	const struct config *config = job->service->config;
 	char *argv[] = { config->check, NULL };
-	char *environment[] = { "PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", NULL };
+	static char path[] = "PATH=/usr/local/bin:/usr/bin:/bin";
+	static char lang[] = "LANG=C.UTF-8";
+	char *environment[] = { path, lang, NULL };
 	uv_stdio_container_t streams[3] = {
 		{ .flags = UV_CREATE_PIPE | UV_READABLE_PIPE, .data.stream = (uv_stream_t *)&c->input },
 		{ .flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE, .data.stream = (uv_stream_t *)&c->output },

@@ -314,6 +314,7 @@ static int open_one(struct service *s, struct engine **ret, struct err *e)
 	auto_free const char **dirs = xalloc((s->config->language_dirs.count + 2) * sizeof(*dirs));
 	struct hotcell_options o = {
 		.language_dirs = dirs,
+		.share_dir = s->share_dir,
 		.cache_dir = "",
 		.allow_host_network = s->config->allow_host_network,
 		.never_waits = 1,

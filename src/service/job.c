@@ -48,7 +48,6 @@ struct job *job_new(struct service *s, const struct caller *caller, struct spec 
 	job->service = s;
 	store_make_id(job->id);
 	job->caller = *caller;
-	rights_copy(&caller->rights, &job->caller.rights);
 	job->spec = *spec;
 	*spec = (struct spec){ 0 };
 	job->op.on_done = on_done;
@@ -88,9 +87,13 @@ void job_release(struct job *job)
 	}
 	free(job->files);
 	free(job->inputs);
+	for (size_t i = 0; i < job->staged_count; i++)
+		free(job->staged[i]);
+	free(job->staged);
 	own_close(&job->full_fd);
+	if (job->session)
+		session_release(job->session);
 	hotcell_result_free(job->result);
-	rights_free(&job->caller.rights);
 	spec_free(&job->spec);
 	free(job);
 }
@@ -112,6 +115,8 @@ static void finish(struct job *job)
 		list_remove(&watch->link);
 		watch->on_done(watch);
 	}
+	if (job->session)
+		session_run_ended(job->session, job);
 	job_release(job); /* what job_submit() took */
 }
 
@@ -315,6 +320,8 @@ static void note_errors(struct job *job)
 static void store_files(struct job *job)
 {
 	note_errors(job);
+	if (job->session && session_takes_files(job->session, job))
+		return;
 	for (size_t i = 0; i < job->files_count; i++) {
 		struct job_file *f = &job->files[i];
 
@@ -434,8 +441,6 @@ static void give_cell(struct job *job, bool again)
 
 static void let_go(struct job *job, bool again)
 {
-	if (job->session)
-		session_run_ended(job->session, job);
 	give_cell(job, again);
 	if (job->engine)
 		engine_release(take_ptr(&job->engine));
@@ -447,6 +452,11 @@ static void fail(struct job *job, const struct hotcell_error *e)
 	job->failure = *e;
 	finish(job);
 	let_go(job, false);
+}
+
+static bool uses_pool(const struct job *job)
+{
+	return !job->session || job->session->config.strategy == SESSION_POOL;
 }
 
 void job_start(struct job *job)
@@ -461,7 +471,8 @@ void job_start(struct job *job)
 	engine_hold(job->engine);
 	fill_request(job, &q);
 	job->references++;
-	if (job->session ? session_fill_request(job->session, job, &q, &e) : take_cell(job, &q, &e))
+	if ((job->session && session_fill_request(job->session, job, &q, &e)) ||
+		(uses_pool(job) && take_cell(job, &q, &e)))
 		fail(job, &e);
 	else if (engine_run(job->engine, &q, &job->op, &e))
 		fail(job, &e);
@@ -559,8 +570,28 @@ void job_cancel(struct job *job)
 	}
 }
 
+void job_abandon(struct job *job)
+{
+	job->references++;
+	engine_abandon(&job->op);
+	give_cell(job, false);
+	if (job->engine)
+		engine_release(take_ptr(&job->engine));
+	list_each(at, next, &job->watches)
+		list_remove(at);
+	if (job_goto(job, JOB_DONE))
+		job_release(job);
+	job_release(job);
+}
+
 void job_interrupt(struct job *job)
 {
 	if (job->state == JOB_RUNNING && job->op.work)
 		hotcell_interrupt(job->op.work);
+}
+
+void job_set_session(struct job *job, struct session *session)
+{
+	session_hold(session);
+	job->session = session;
 }

@@ -52,6 +52,8 @@ struct job {
 	struct pool_cell *cell; /* of a pool, or NULL */
 	struct engine *engine;
 	struct hotcell_input *inputs;
+	char **staged; /* paths among them that are the job's to free */
+	size_t staged_count;
 	struct list watches;
 	struct list log; /* of output, for those who follow */
 	size_t log_bytes;
@@ -96,6 +98,8 @@ void job_interrupt(struct job *job);
 /* For checks, admission and sessions: it ends here. */
 void job_fail(struct job *job, int status, enum hotcell_error_kind kind, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
+/* The service ends: whatever it does, it does no more, and nobody is told. */
+void job_abandon(struct job *job);
 void job_release(struct job *job);
 const char *job_state_name(const struct job *job);
 

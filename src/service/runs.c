@@ -96,3 +96,13 @@ void runs_tick(struct runs *r)
 		forget(r, job);
 	}
 }
+
+void runs_cancel_all(struct runs *r)
+{
+	struct job *job;
+	size_t at = 0;
+
+	while ((job = map_next(&r->by_id, &at)))
+		if (job->state != JOB_DONE)
+			job_abandon(job);
+}

@@ -26,6 +26,8 @@ void runs_add(struct runs *r, struct job *job);
 void runs_end(struct runs *r, struct job *job);
 /* Of this owner; NULL if there is none. */
 struct job *runs_find(const struct runs *r, const char *id, const char *owner);
+/* The service ends: none of them goes on. */
+void runs_cancel_all(struct runs *r);
 /* Every second. */
 void runs_tick(struct runs *r);
 

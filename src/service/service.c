@@ -1,5 +1,6 @@
 #include "service/service.h"
 
+#include "base/buf.h"
 #include "base/log.h"
 #include "base/own.h"
 #include "base/path.h"
@@ -61,6 +62,7 @@ int service_open(const struct service_options *options, struct service *s, struc
 		.config = options->config,
 		.start_warden = options->start_warden,
 		.has_kvm = options->has_kvm,
+		.share_dir = xstrdup(options->share_dir),
 		.context = options->context,
 	};
 	if (store_open(s->config->state_dir, &s->store, e) ||
@@ -116,4 +118,5 @@ void service_close(struct service *s)
 	uv_close((uv_handle_t *)&s->second, NULL);
 	store_close(s->store);
 	metrics_close(&s->metrics);
+	free(s->share_dir);
 }

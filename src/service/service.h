@@ -39,6 +39,7 @@ struct service {
 	bool is_draining;  /* nothing new is taken */
 	int (*start_warden)(void *context, const char *isolation, int *ret_socket, struct hotcell_error *e);
 	bool has_kvm;
+	char *share_dir;
 	void *context; /* of start_warden */
 };
 
@@ -47,6 +48,7 @@ struct service_options {
 	const struct config *config; /* stays the caller's */
 	int (*start_warden)(void *context, const char *isolation, int *ret_socket, struct hotcell_error *e);
 	bool has_kvm;
+	const char *share_dir; /* has languages/ */
 	void *context;
 };
 

@@ -85,7 +85,13 @@ struct session {
 	bool keeps_state;
 	bool has_state; /* the interpreter has run, and is there */
 	bool has_ended;
+	char why[200]; /* it has */
 	unsigned references;
+	/* While it opens, and after a run that it tidies up behind. */
+	struct session_turn own_turn;
+	struct session_opening *opening;
+	struct engine_op op;
+	struct hotcell_input *inputs;
 };
 
 struct sessions {
@@ -108,7 +114,9 @@ struct session *session_new(struct service *s, const struct caller *caller, stru
 	struct session_opening *opening, int *ret_status, struct hotcell_error *e);
 /* NULL with *e: there is none of that name and owner; the text says what became of it. */
 struct session *session_find(struct service *s, const char *id, const char *owner, struct hotcell_error *e);
-/* Ends it: what runs is cancelled, what waits is told. `why` for those who come late. */
+/* Ends it, as its owner wishes. */
+void session_delete(struct session *session, store_done *done, void *context);
+/* Ends it otherwise: what runs is cancelled, what waits is told. `why` for those who come late. */
 void session_end(struct session *session, const char *why);
 void session_hold(struct session *session);
 void session_release(struct session *session);
@@ -130,7 +138,9 @@ void session_forget(struct session *session, struct job *job);
 struct engine *session_engine(struct session *session);
 /* The cell and the files for a run in it. */
 int session_fill_request(struct session *session, struct job *job, struct hotcell_request *q, struct hotcell_error *e);
-/* Before it is told: what it has left is taken in. */
+/* Whether what the run has left stays with the session; then it was taken in. */
+bool session_takes_files(struct session *session, struct job *job);
+/* It is over, however it was: the next one's turn. */
 void session_run_ended(struct session *session, struct job *job);
 
 #endif

@@ -259,3 +259,8 @@ uint64_t store_owner_bytes(struct store *s, const char *owner)
 		expired = (uint64_t)sqlite3_column_double(query, 0);
 	return expired < bytes ? bytes - expired : 0;
 }
+
+char *store_file_path(const struct store *s, const char *id)
+{
+	return xasprintf("%s/files/%.2s/%s", s->dir, id, id);
+}

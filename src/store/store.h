@@ -74,6 +74,8 @@ void store_remove_file(struct store *s, const char *id, store_done *done, void *
 /* 0, or -1 with ERR_NOT_FOUND: not there, another owner's (NULL = anyone's), or expired. */
 int store_find_file(
 	struct store *s, const char *id, const char *owner, struct store_file *ret, struct err *e);
+/* Where its bytes are; to be freed. They may go away before they are opened. */
+char *store_file_path(const struct store *s, const char *id);
 /* Its bytes, for reading. */
 int store_open_file(struct store *s, const char *id, struct err *e);
 /* An owner's files, oldest first; the newest STORE_LIST_MAX. */
