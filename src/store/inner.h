@@ -74,6 +74,7 @@ struct op {
 	void *context;
 
 	bool failed;
+	bool has_rows; /* nothing failed before its rows were due */
 	struct err err;
 
 	/* What it is about; each kind of op has some of it. */
