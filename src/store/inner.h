@@ -128,6 +128,7 @@ struct store {
 	char *dir;
 	int dir_fd;
 	int files_fd;
+	bool files_synced; /* all directories in it are known to be on the disk; the writer's */
 	int event_fd;
 	struct db reader;
 	void *owners;         /* owners.c */
