@@ -13,6 +13,7 @@ int cmd_run(int argc, char **argv);
 int cmd_languages(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
+int cmd_keys(int argc, char **argv);
 
 /* Serves until it is told to stop; the exit status. */
 struct config;

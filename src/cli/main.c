@@ -15,6 +15,7 @@ static const struct command {
 	{ "run", cmd_run, "run code in a fresh cell" },
 	{ "languages", cmd_languages, "list languages and what of them is installed" },
 	{ "serve", cmd_serve, "serve the HTTP API" },
+	{ "keys", cmd_keys, "add, list and revoke keys of the service's clients" },
 	{ "doctor", cmd_doctor, "say which protections hold on this machine" },
 };
 
