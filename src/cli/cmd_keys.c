@@ -3,7 +3,6 @@
 
 #include "base/buf.h"
 #include "base/own.h"
-#include "base/path.h"
 #include "base/units.h"
 #include "cli/json.h"
 #include "config/config.h"
@@ -12,10 +11,7 @@
 #include "store/store.h"
 
 #include <argp.h>
-#include <errno.h>
-#include <pwd.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 
 enum key {
@@ -208,46 +204,6 @@ static error_t on_option(int key, char *value, struct argp_state *state)
 
 /* ---- the store ---- */
 
-/* Whom the service will be, if root starts it. */
-static int find_user(const char *user, uid_t *ret_uid, gid_t *ret_gid, struct err *e)
-{
-	const struct passwd *found = getpwnam(user);
-	uint64_t number;
-
-	if (found) {
-		*ret_uid = found->pw_uid;
-		*ret_gid = found->pw_gid;
-		return 0;
-	}
-	if (units_parse_count(user, &number, e) || number > INT32_MAX)
-		return err_set(e, ERR_INPUT, "user = '%.80s': there is no such user", user);
-	*ret_uid = (uid_t)number;
-	*ret_gid = (gid_t)number;
-	return 0;
-}
-
-/* What root makes in the directory goes to its owner; so the directory itself must be the service's from birth. */
-static int make_state_dir(const struct config *c, struct err *e)
-{
-	uid_t uid = geteuid();
-	gid_t gid = getegid();
-	const char *slash = strrchr(c->state_dir, '/');
-	auto_free char *above = xasprintf("%.*s", (int)(slash - c->state_dir), c->state_dir);
-
-	if (uid == 0 && find_user(c->user, &uid, &gid, e))
-		return -1;
-	if (*above)
-		path_make_private(above);
-	if (mkdir(c->state_dir, 0700)) {
-		if (errno == EEXIST)
-			return 0;
-		return err_sys(e, "make '%s'", c->state_dir);
-	}
-	if (uid != geteuid() && lchown(c->state_dir, uid, gid))
-		return err_sys(e, "give '%s' to user %u", c->state_dir, (unsigned)uid);
-	return 0;
-}
-
 /* *ret is NULL if there is no store yet and `make` does not ask for one. */
 static int open_store(const struct keys_options *o, bool make, struct store **ret, struct err *e)
 {
@@ -258,7 +214,7 @@ static int open_store(const struct keys_options *o, bool make, struct store **re
 	if (config_load(o->settings_count, (char **)o->settings, &c, e))
 		return -1;
 	if (make)
-		failed = make_state_dir(c, e);
+		failed = config_make_state_dir(c, e);
 	if (!failed && (make || access(c->state_dir, F_OK) == 0))
 		failed = store_open_keys(c->state_dir, ret, e);
 	config_free(c);
