@@ -47,8 +47,8 @@ static bool is_empty(int dir_fd)
 static int give_to_user(const struct config *c, int fd, struct err *e)
 {
 	struct stat st;
-	uid_t uid;
-	gid_t gid;
+	uid_t uid = 0;
+	gid_t gid = 0;
 
 	if (config_find_user(c, &uid, &gid, e))
 		return -1;

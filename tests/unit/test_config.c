@@ -449,6 +449,7 @@ static void a_file_that_was_named_must_be_there(void **state)
 	assert_string_equal(problem.text, "open '/nowhere/x.yaml': No such file or directory");
 	write_file(place->fd, "second.yaml", "port: 5\n");
 	assert_int_equal(port_now("--config", in(place->path, "second.yaml")), 5);
+	assert_int_equal(port_now("--config", "/dev/null"), 8000);
 }
 
 /* ---- values ---- */
