@@ -96,18 +96,16 @@ static int link_to(const struct store *s, const char *path, int *blob_fd)
 	return copy_to(s, path, blob_fd);
 }
 
-static int name_blob(const struct store *s, struct op *op, struct err *e)
+static int name_blob(struct store *s, struct op *op, struct err *e)
 {
 	char path[PATH_SIZE];
 
 	path_of(op->file.id, path);
 	path[PREFIX] = '\0';
-	if (mkdirat(s->files_fd, path, 0700) == 0) {
-		if (fsync(s->files_fd))
-			return err_sys(e, "sync the directory of stored files");
-	} else if (errno != EEXIST) {
+	if (mkdirat(s->files_fd, path, 0700) == 0)
+		s->files_synced = false;
+	else if (errno != EEXIST)
 		return err_sys(e, "make a directory for stored files");
-	}
 	if (link_to(s, path_of(op->file.id, path), &op->blob_fd))
 		return err_sys(e, "keep the file");
 	op->blob_kept = true;
@@ -140,30 +138,42 @@ static int sync_prefix(const struct store *s, unsigned prefix)
 	return fd < 0 ? -1 : fsync(fd);
 }
 
-static void sync_directories(const struct store *s, struct op *batch)
+/* Not synced, too: after a start, since who made one may have been killed before that. */
+static int sync_files(struct store *s)
+{
+	if (!s->files_synced)
+		s->files_synced = fsync(s->files_fd) == 0;
+	return s->files_synced ? 0 : -1;
+}
+
+static void sync_directories(struct store *s, struct op *batch)
 {
 	bool wanted[PREFIXES] = { false };
 	bool failed[PREFIXES] = { false };
+	bool all_failed = sync_files(s) != 0;
 	struct err e;
 
+	if (all_failed)
+		err_sys(&e, "sync the directory of stored files");
 	for (const struct op *op = batch; op; op = op->next) {
 		if (op->blob_kept && !op->failed)
 			wanted[prefix_of(op->file.id)] = true;
 	}
-	for (unsigned i = 0; i < PREFIXES; i++) {
+	for (unsigned i = 0; i < PREFIXES && !all_failed; i++) {
 		if (wanted[i] && sync_prefix(s, i)) {
 			failed[i] = true;
 			err_sys(&e, "sync a directory of stored files");
 		}
 	}
 	for (struct op *op = batch; op; op = op->next) {
-		if (op->blob_kept && !op->failed && failed[prefix_of(op->file.id)])
+		if (op->blob_kept && !op->failed && (all_failed || failed[prefix_of(op->file.id)]))
 			op_fail(op, &e);
 	}
 }
 
 void blobs_keep(struct store *s, struct op *batch)
 {
+	bool has_blobs = false;
 	struct err e;
 
 	/* All of them on their way to the disk before the first is waited for; and named before
@@ -171,6 +181,7 @@ void blobs_keep(struct store *s, struct op *batch)
 	for (struct op *op = batch; op; op = op->next) {
 		if (op->failed || op->blob_fd < 0)
 			continue;
+		has_blobs = true;
 		sync_file_range(op->blob_fd, 0, 0, SYNC_FILE_RANGE_WRITE);
 		if (name_blob(s, op, &e))
 			op_fail(op, &e);
@@ -181,7 +192,8 @@ void blobs_keep(struct store *s, struct op *batch)
 		err_sys(&e, "sync the file");
 		op_fail(op, &e);
 	}
-	sync_directories(s, batch);
+	if (has_blobs)
+		sync_directories(s, batch);
 }
 
 void blobs_settle(struct store *s, struct op *batch)

@@ -71,8 +71,9 @@ const char *const query_texts[QUERY_COUNT] = {
 			    " WHERE owner = ?1 AND (expires = 0 OR expires > ?2)"
 			    " ORDER BY created DESC, rowid DESC LIMIT ?3) ORDER BY created, place",
 	[QUERY_FILE_EXPIRED] = "SELECT id FROM files WHERE expires > 0 AND expires <= ? LIMIT ?",
-	[QUERY_FILE_EXPIRED_BYTES] = "SELECT total(size) FROM files"
-				     " WHERE owner = ? AND expires > 0 AND expires <= ?",
+	[QUERY_FILE_EXPIRED_BYTES] =
+		"SELECT total(size) FROM files"
+		" WHERE +owner = ? AND expires > 0 AND expires <= ?", /* +: by expiry */
 	[QUERY_FILE_OWNERS] = "SELECT owner, count(*), sum(size) FROM files GROUP BY owner",
 	[QUERY_FILE_IDS] = "SELECT id FROM files WHERE id >= ? AND id < ? ORDER BY id",
 
