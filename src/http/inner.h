@@ -170,6 +170,9 @@ void exchange_break(struct http_exchange *x);
 unsigned head_check(
 	struct http_exchange *x, const char *method, const char *version, const char **ret_why);
 
+/* False if its size leaves no room for the headers of an answer. */
+bool head_leaves_room(const struct http_exchange *x);
+
 /* ---- watch.c ---- */
 void watch_start(struct conn *conn);
 void watch_event(struct conn *conn, uint32_t events);
