@@ -16,9 +16,9 @@
 #include <strings.h>
 
 enum {
-	READ_STEP = 2 * 1024,            /* by which its buffer grows at a time, or less */
+	READ_STEP = 1024,                /* by which its buffer grows at a time, or less */
 	RECORD_BYTES = 64,               /* of a header, a field of the query, a cookie */
-	ANSWER_HEADERS_BYTES = 6 * 1024, /* kept free */
+	ANSWER_HEADERS_BYTES = 4 * 1024, /* kept free */
 };
 
 static bool is_token_char(unsigned char c)

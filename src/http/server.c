@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
@@ -113,6 +114,8 @@ static void on_connection(void *cls, struct MHD_Connection *mhd, void **context,
 			conn->next->prev = conn;
 		h->conns = conn;
 		h->conn_count++;
+		if (h->conn_count > h->conn_peak)
+			h->conn_peak = h->conn_count;
 		clocked_add(&h->heads, conn);
 		*context = conn;
 		return;
@@ -263,6 +266,15 @@ static void tell_rooms(struct http *h)
 	}
 }
 
+/* The C library keeps what lies below anything that is still in use; after a crowd that is a lot. */
+static void give_back_memory(struct http *h)
+{
+	if (h->conn_peak < h->conn_count + TRIM_AFTER)
+		return;
+	malloc_trim(0);
+	h->conn_peak = h->conn_count;
+}
+
 static bool library_is_busy(const struct http *h)
 {
 	MHD_UNSIGNED_LONG_LONG left;
@@ -284,6 +296,7 @@ void http_run(struct http *h)
 		if (!library_is_busy(h))
 			break;
 	}
+	give_back_memory(h);
 }
 
 int http_fd(const struct http *h)
