@@ -53,6 +53,7 @@ struct conn {
 	uid_t uid;
 	bool is_watched;
 	bool is_half_closed;
+	bool is_gone;
 	bool lingers; /* closed with bytes unread: not so fast that the answer is lost */
 };
 
