@@ -257,6 +257,8 @@ static void begin_again(struct hotcell_work *work)
 	again_forget(work);
 	work_goto(work, WORK_MAKING);
 	work->wish.kind = ISOLATION_CONTAINER;
+	work->request.cell = NULL;
+	work->request.cell_ends = work->request.machine_ends = 0;
 	if (start_set_out(work, &e))
 		work_fail(work, &e);
 }

@@ -278,6 +278,56 @@ static void warm_next(struct engine *n)
 	ask_next_version(n);
 }
 
+/* ---- what nobody listed, but somebody uses ---- */
+
+struct wanted {
+	struct engine_preparation preparation;
+	char *language;
+	char *profile;
+};
+
+static void on_wanted(struct engine_preparation *p, const struct hotcell_error *failure)
+{
+	struct wanted *w = container_of(p, struct wanted, preparation);
+
+	if (failure)
+		log_warning("warm.failed", { "language", .text = w->language }, { "profile", .text = w->profile },
+			{ "text", .text = failure->text });
+}
+
+/* Remembered, whatever comes of it: it is not tried again. */
+void engine_want(struct engine *n, const char *language, const char *profile)
+{
+	auto_free char *key = xasprintf("%s:%s", language, profile);
+	struct wanted *w;
+	struct hotcell_error ignored;
+
+	if (map_get(&n->wanted, key))
+		return;
+	w = xalloc(sizeof(*w));
+	w->language = xstrdup(language);
+	w->profile = xstrdup(profile);
+	w->preparation.on_done = on_wanted;
+	list_init(&w->preparation.link);
+	map_put(&n->wanted, key, w);
+	engine_prepare(n,
+		&(struct hotcell_request){ .language = w->language, .code = "", .profile = w->profile },
+		&w->preparation, &ignored);
+}
+
+static void forget_wanted(struct engine *n)
+{
+	struct wanted *w;
+	size_t at = 0;
+
+	while ((w = map_next(&n->wanted, &at))) {
+		free(w->language);
+		free(w->profile);
+		free(w);
+	}
+	map_free(&n->wanted);
+}
+
 /* ---- which versions there are ---- */
 
 static void read_languages(struct engine *n)
@@ -347,6 +397,7 @@ static void engine_close(struct engine *n)
 		list_remove(&p->link);
 		hotcell_prepare_finish(take_ptr(&p->preparation), &ignored);
 	}
+	forget_wanted(n);
 	hotcell_languages_free(n->languages, n->languages_count);
 	uv_poll_stop(&n->poll);
 	hotcell_close(n->hotcell);

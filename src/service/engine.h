@@ -49,6 +49,7 @@ struct engine {
 	struct engine_preparation warming; /* the next of the config's `warm` */
 	size_t warmed;                     /* how many of them are ready, or cannot be */
 	bool is_warm;                      /* all of them */
+	struct map wanted;                 /* "language:profile" that runs have asked for, listed or not */
 	size_t asked;                      /* how many languages have told their version */
 	unsigned references; /* cells of pools and sessions, and ops */
 	bool is_closing;
@@ -79,6 +80,8 @@ struct hotcell_language *engine_language(const struct engine *n, const char *nam
 /* Returns 0, and on_done is called later, or -1 and it is not. */
 int engine_prepare(struct engine *n, const struct hotcell_request *q, struct engine_preparation *p,
 	struct hotcell_error *e);
+/* Makes a snapshot for such runs in the background, unless that was tried before. */
+void engine_want(struct engine *n, const char *language, const char *profile);
 /* Each returns 0, and op->on_done is called later, or -1 and it is not. */
 int engine_run(struct engine *n, const struct hotcell_request *q, struct engine_op *op, struct hotcell_error *e);
 int engine_files(struct engine *n, struct hotcell_cell *cell, const struct hotcell_files *what, struct engine_op *op,
