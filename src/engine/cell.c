@@ -33,11 +33,11 @@ static void on_event(struct hotcell *h, struct source *source, uint32_t events)
 			 * frame is not listened to any more. */
 			epoll_ctl(h->epoll_fd, EPOLL_CTL_DEL, cell->control_fd, NULL);
 			cell->is_deaf = true;
-			if (got != 0) {
+			if (got < 0 && errno == EBADMSG)
 				err_set(&cell->failure, ERR_PROTOCOL,
 					"the cell sent what cannot be a frame");
+			if (got != 0)
 				cell_kill(cell);
-			}
 		}
 		return; /* one thing at a time: the work may be done, and the cell gone */
 	}
