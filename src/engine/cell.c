@@ -83,7 +83,7 @@ void cell_drain(struct hotcell_cell *cell)
 
 struct hotcell_cell *cell_find(struct hotcell *h, const struct link *link, uint32_t id)
 {
-	struct hotcell_cell *cell = h->cells;
+	struct hotcell_cell *cell = h->cells[id % CELL_ROWS];
 
 	while (cell && (cell->id != id || cell->link != link))
 		cell = cell->next;
@@ -92,7 +92,7 @@ struct hotcell_cell *cell_find(struct hotcell *h, const struct link *link, uint3
 
 static void forget(struct hotcell_cell *cell)
 {
-	struct hotcell_cell **at = &cell->engine->cells;
+	struct hotcell_cell **at = &cell->engine->cells[cell->id % CELL_ROWS];
 
 	while (*at && *at != cell)
 		at = &(*at)->next;
@@ -151,8 +151,8 @@ int cell_make(
 	for (unsigned i = 0; i < wish->needs_count; i++)
 		cell->needs[i] = xstrdup(wish->needs[i]);
 	cell->source.on_event = on_event;
-	cell->next = h->cells;
-	h->cells = cell;
+	cell->next = h->cells[cell->id % CELL_ROWS];
+	h->cells[cell->id % CELL_ROWS] = cell;
 	event.data.ptr = &cell->source;
 	cell->watched = event.events;
 	epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, cell->control_fd, &event);

@@ -212,8 +212,9 @@ static void close_engine(struct hotcell *h, bool wait)
 	if (!h)
 		return;
 	prepare_end_all(h);
-	while (h->cells)
-		hotcell_cell_free(h->cells);
+	for (size_t i = 0; i < COUNT(h->cells); i++)
+		while (h->cells[i])
+			hotcell_cell_free(h->cells[i]);
 	for (int kind = 0; kind <= ISOLATION_VM; kind++)
 		link_close(&h->links[kind], wait);
 	snapshot_close_all(h);

@@ -36,7 +36,7 @@ struct link {
 };
 
 struct hotcell_cell {
-	struct hotcell_cell *next;
+	struct hotcell_cell *next; /* of its row */
 	struct source source;
 	struct hotcell *engine;
 	struct link *link;
@@ -63,6 +63,8 @@ struct hotcell_cell {
 	struct usage last_usage;
 };
 
+enum { CELL_ROWS = 1024 };
+
 struct hotcell {
 	int epoll_fd;
 	struct registry *registry;
@@ -83,7 +85,7 @@ struct hotcell {
 	void *context;                       /* for that */
 	bool has_kvm;                        /* its wardens have */
 	struct link links[ISOLATION_VM + 1]; /* by kind */
-	struct hotcell_cell *cells;
+	struct hotcell_cell *cells[CELL_ROWS]; /* by number, so that one of thousands is soon found */
 	uint32_t next_cell;
 	struct {
 		struct source source;

@@ -184,23 +184,28 @@ static void on_gone(struct hotcell *h, struct link *link, struct frame_in *in)
 		run_on_gone(cell->work);
 }
 
+static void lose_cell(struct hotcell_cell *cell)
+{
+	cell->gone = true;
+	err_set(&cell->failure, ERR_GONE, "hotcell-warden ended unexpectedly");
+	cell_drain(cell);
+	if (cell->work)
+		run_on_gone(cell->work);
+}
+
 /* The warden is no more, and so are all its cells. */
 static void on_lost(struct hotcell *h, struct link *link)
 {
 	link_close(link, true);
 	link->is_lost = true;
-	for (struct hotcell_cell *cell = h->cells; cell;) {
-		struct hotcell_cell *next = cell->next;
+	for (size_t i = 0; i < COUNT(h->cells); i++)
+		for (struct hotcell_cell *cell = h->cells[i]; cell;) {
+			struct hotcell_cell *next = cell->next;
 
-		if (cell->link == link && !cell->gone) {
-			cell->gone = true;
-			err_set(&cell->failure, ERR_GONE, "hotcell-warden ended unexpectedly");
-			cell_drain(cell);
-			if (cell->work)
-				run_on_gone(cell->work);
+			if (cell->link == link && !cell->gone)
+				lose_cell(cell);
+			cell = next;
 		}
-		cell = next;
-	}
 }
 
 static void on_event(struct hotcell *h, struct source *source, uint32_t events)
