@@ -39,7 +39,7 @@ void reply_page(struct call *call, const char *type, const void *text, size_t le
 	http_set_header(call->x, "Cache-Control", "no-cache");
 	http_set_header(call->x, "X-Content-Type-Options", "nosniff");
 	if (known && (strstr(known, tag.data) || strcmp(known, "*") == 0))
-		http_reply(call->x, 304, NULL, "", 0);
+		http_reply(call->x, 304, NULL, text, len); /* of it only the length is told */
 	else
 		http_reply(call->x, 200, type, text, len);
 }
