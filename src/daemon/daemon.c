@@ -1,6 +1,7 @@
 #include "daemon/daemon.h"
 
 #include "api/api.h"
+#include "api/openapi.h"
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/own.h"
@@ -121,6 +122,7 @@ static void stop(struct daemon *d)
 	d->doors_count = 0;
 	uv_prepare_stop(&d->before_wait);
 	service_close(&d->service);
+	openapi_forget(&d->api);
 	uv_walk(&d->loop, close_handle, NULL);
 }
 
