@@ -46,6 +46,8 @@ static void on_event(struct hotcell *h, struct source *source, uint32_t events)
 		cell_watch(cell);
 		if (work)
 			run_on_room(work);
+		else if (cell->owes_clear)
+			cell_clear(cell);
 	}
 }
 
@@ -270,6 +272,16 @@ int cell_send_with(struct hotcell_cell *cell, int fd)
 	cell->wants_room = true;
 	cell_watch(cell);
 	return 1;
+}
+
+int cell_clear(struct hotcell_cell *cell)
+{
+	int sent;
+
+	put_bare(&cell->engine->out, CELL_CLEAR);
+	sent = cell_send(cell);
+	cell->owes_clear = sent == 1;
+	return sent;
 }
 
 void cell_drop(struct hotcell_cell *cell)

@@ -58,6 +58,7 @@ struct hotcell_cell {
 	bool is_deaf;               /* it watches for nothing any more: the cell hung up */
 	const struct profile *warm; /* of the machine that waits in it; NULL: none does */
 	bool has_leftovers;         /* files of a run before, which were not cleared */
+	bool owes_clear;            /* it is to be told so: there was no room for that yet */
 	uint64_t cpu_used_us;       /* by runs in it since cell_limit() */
 	struct err failure;         /* why it is gone, if it failed */
 	struct usage last_usage;
@@ -140,6 +141,9 @@ void cell_end(struct hotcell_cell *cell);
 struct hotcell_cell *cell_find(struct hotcell *h, const struct link *link, uint32_t id);
 /* Sends h->out on the control socket: 0 sent, 1 no room now (on_room will be called), -1 gone. */
 int cell_send(struct hotcell_cell *cell);
+/* Has its files removed, before anything else that it is told from now on. 0, or 1 if it owes that still,
+ * or -1 if it is gone. */
+int cell_clear(struct hotcell_cell *cell);
 /* Its work, or what that waits for, is another one: epoll is told. */
 void cell_watch(struct hotcell_cell *cell);
 int cell_send_with(struct hotcell_cell *cell, int fd);

@@ -47,6 +47,8 @@ static void next_item(struct hotcell_work *work)
 
 int stage_continue(struct hotcell_work *work)
 {
+	if (work->cell->owes_clear && cell_clear(work->cell))
+		return 0;
 	while (work->stage_at < work->staging.count) {
 		const struct stage_item *item = &work->staging.items[work->stage_at];
 		struct msg_put m = {

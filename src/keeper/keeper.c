@@ -364,6 +364,13 @@ static void on_child(struct keeper *k)
 		keeper_end_program(k, ENDED_BY_ITSELF);
 }
 
+/* Input that it did not read has no reader any more, and nobody waits for room for it. */
+static void become_idle(struct keeper *k)
+{
+	k->stdin_at = k->stdin_len = 0;
+	k->state = IDLE;
+}
+
 /* Every frame wakes the engine; a run that prints little and makes no file is told by one. */
 static void finish_warm(struct keeper *k, const struct warm_answer *answer)
 {
@@ -382,7 +389,7 @@ static void finish_warm(struct keeper *k, const struct warm_answer *answer)
 	k->last[0].len = k->last[1].len = 0;
 	k->nothing_new = false;
 	program_close_pipes(&k->program);
-	k->state = IDLE;
+	become_idle(k);
 	if (k->list_when_done && !nothing_new)
 		files_list(&k->files, keeper_send, k);
 }
@@ -439,7 +446,7 @@ static void finish_if_over(struct keeper *k)
 	output_send_exited(k, k->warm_error.text);
 	k->warm_error = (struct err){ 0 };
 	program_close(&k->program);
-	k->state = IDLE;
+	become_idle(k);
 	/* Unasked: it would be asked for next. */
 	if (k->list_when_done && k->ended_by != ENDED_BY_FAILURE)
 		files_list(&k->files, keeper_send, k);
