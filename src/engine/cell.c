@@ -11,7 +11,15 @@
 #define CELL_WORKSPACE "/workspace" /* in every kind of cell that has a root of its own */
 
 /* CPU_SLACK_US, for each millisecond of the limit: so little of a cell's time that it does not matter. */
-enum { CONTROL_BUFFER = 4 * FRAME_MAX, CPU_SLACK_US = 10 };
+enum { CONTROL_BUFFER = 4 * FRAME_MAX, CPU_SLACK_US = 10, UNASKED_MAX = 100000 };
+
+void cell_on_unasked(struct hotcell_cell *cell)
+{
+	if (cell->gone || ++cell->unasked != UNASKED_MAX)
+		return;
+	err_set(&cell->failure, ERR_PROTOCOL, "the cell sent what it must not send");
+	cell_kill(cell);
+}
 
 static void on_event(struct hotcell *h, struct source *source, uint32_t events)
 {
@@ -25,9 +33,10 @@ static void on_event(struct hotcell *h, struct source *source, uint32_t events)
 		int got =
 			frame_recv(cell->control_fd, h->in_buffer, MSG_DONTWAIT, &type, &in, NULL);
 
-		if (got == 1) {
-			if (work)
-				run_on_frame(work, type, &in);
+		if (got == 1 && work) {
+			run_on_frame(work, type, &in);
+		} else if (got == 1) {
+			cell_on_unasked(cell);
 		} else if (got == 0 || errno != EAGAIN) {
 			/* What ended it, the warden will tell. A cell that sends what cannot be a
 			 * frame is not listened to any more. */

@@ -485,34 +485,34 @@ static int send_exec(struct hotcell_work *work, const struct msg_exec *m, struct
 
 static int exec_warm(struct hotcell_work *work, struct err *e)
 {
-	static struct msg_exec m;
+	struct msg_exec *m = &work->engine->exec;
 
-	m = (struct msg_exec){ 0 };
-	fill_limits(work, false, &m);
-	fill_warm(work, &m);
-	return send_exec(work, &m, e);
+	*m = (struct msg_exec){ 0 };
+	fill_limits(work, false, m);
+	fill_warm(work, m);
+	return send_exec(work, m, e);
 }
 
 int request_exec(struct hotcell_work *work, bool compile, struct err *e)
 {
-	static struct msg_exec m;
+	struct msg_exec *m = &work->engine->exec;
 	struct places places;
 	char **argv = work->raw_argv;
 	int failed;
 
 	if (work->profile && !work->raw_argv)
 		return exec_warm(work, e);
-	m = (struct msg_exec){ 0 };
+	*m = (struct msg_exec){ 0 };
 	find_places(work, &places);
 	expand(work, compile, &places, &argv);
-	fill_limits(work, compile, &m);
-	failed = fill_argv(&m, argv, e) || fill_env(work, &m, &places, e) ? -1 : 0;
+	fill_limits(work, compile, m);
+	failed = fill_argv(m, argv, e) || fill_env(work, m, &places, e) ? -1 : 0;
 	if (work->raw_argv && work->snapshot_fd >= 0) {
-		m.warm = EXEC_SNAPSHOT;
-		m.file_bytes = 0;
+		m->warm = EXEC_SNAPSHOT;
+		m->file_bytes = 0;
 	}
 	if (!failed)
-		failed = send_exec(work, &m, e);
+		failed = send_exec(work, m, e);
 	free_places(&places);
 	if (argv != work->raw_argv)
 		strings_free(argv);
