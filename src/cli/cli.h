@@ -13,6 +13,7 @@ int cmd_run(int argc, char **argv);
 int cmd_languages(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
+int cmd_keys(int argc, char **argv);
 
 /* Prints "hotcell: text" to stderr and returns EXIT_HOTCELL. */
 int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));

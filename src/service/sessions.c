@@ -236,7 +236,9 @@ static const char *state_name(const struct session *session)
 {
 	if (session->job && session->job->state == JOB_RUNNING)
 		return "running";
-	return session->turn ? "busy" : "idle";
+	if (session->opening)
+		return "opening";
+	return session->turn && session->turn != &session->own_turn ? "busy" : "idle";
 }
 
 json_t *session_describe(const struct session *session)
