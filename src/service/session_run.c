@@ -64,6 +64,25 @@ static int make_cell(struct session *session, const char *language, struct err *
 	return 0;
 }
 
+/* Whether there can be runs in it at all, before anybody relies on it. */
+static int check_plan(const struct session *session, struct err *e)
+{
+	const struct session_config *c = &session->config;
+	struct hotcell_request q = {
+		.language = c->language,
+		.code = "",
+		.isolation = c->isolation,
+		.network = c->network,
+		.profile = c->profile,
+	};
+	struct hotcell_plan plan;
+	struct hotcell_error error;
+
+	if (hotcell_plan(session->engine->hotcell, &q, &plan, &error))
+		return err_set(e, (enum err_kind)error.kind, "%s", error.text);
+	return 0;
+}
+
 int session_make_place(struct session *session, struct err *e)
 {
 	const struct session_config *c = &session->config;
@@ -71,6 +90,8 @@ int session_make_place(struct session *session, struct err *e)
 	auto_free char *dir = session_mirrors_dir(session->service);
 	bool keeps_cell = c->strategy == SESSION_PER_SESSION;
 
+	if (check_plan(session, e))
+		return -1;
 	session->keeps_state = keeps_cell && language && language->keeps_state;
 	if (keeps_cell && make_cell(session, c->language, e))
 		return -1;
