@@ -1,6 +1,7 @@
 #include "api/run_request.h"
 
 #include "base/base64.h"
+#include "base/map.h"
 #include "base/own.h"
 #include "base/path.h"
 #include "language/language.h"
@@ -146,6 +147,33 @@ static int check_path(const char *path, const char *reserved, struct refusal *re
 	if (path_check_relative(path, strlen(path), &e))
 		return refuse(refusal, 422, "path", "%s", e.text);
 	return 0;
+}
+
+/* What is a file for one cannot be a directory for another. */
+static int check_nesting(const struct spec *spec, struct refusal *refusal)
+{
+	struct map paths = { 0 };
+	int failed = 0;
+
+	for (size_t i = 0; i < spec->files_count; i++)
+		map_put(&paths, spec->files[i].path, spec->files[i].path);
+	if (spec->entry)
+		map_put(&paths, spec->entry, spec->entry);
+	for (size_t i = 0; i <= spec->files_count && !failed; i++) {
+		auto_free char *path = xstrdup(i < spec->files_count ? spec->files[i].path :
+					       spec->entry           ? spec->entry :
+								       "");
+
+		for (char *at = strchr(path, '/'); at && !failed; at = strchr(at + 1, '/')) {
+			*at = '\0';
+			if (map_get(&paths, path))
+				failed = refuse(refusal, 422, "path",
+					"File path '%s' cannot be a file and a directory.", path);
+			*at = '/';
+		}
+	}
+	map_free(&paths);
+	return failed;
 }
 
 static int find_stored(const struct call *call, const char *id, struct spec_file *ret, struct refusal *refusal)
@@ -330,7 +358,7 @@ static int check_names(const struct spec *spec, struct refusal *refusal)
 	for (size_t i = 0; i < spec->files_count; i++)
 		if (check_path(spec->files[i].path, spec->code ? spec->entry : NULL, refusal))
 			return -1;
-	return 0;
+	return check_nesting(spec, refusal);
 }
 
 /* A run may be stricter than the config, not laxer. */

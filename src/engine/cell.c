@@ -31,17 +31,17 @@ static void on_event(struct hotcell *h, struct source *source, uint32_t events)
 		} else if (got == 0 || errno != EAGAIN) {
 			/* What ended it, the warden will tell. A cell that sends what cannot be a
 			 * frame is not listened to any more. */
-			epoll_ctl(h->epoll_fd, EPOLL_CTL_DEL, cell->control_fd, NULL);
+			source_remove(h, &cell->source, cell->control_fd);
 			cell->is_deaf = true;
-			if (got != 0) {
+			if (got < 0 && errno == EBADMSG)
 				err_set(&cell->failure, ERR_PROTOCOL,
 					"the cell sent what cannot be a frame");
+			if (got != 0)
 				cell_kill(cell);
-			}
 		}
 		return; /* one thing at a time: the work may be done, and the cell gone */
 	}
-	if (events & EPOLLOUT) {
+	if ((events & EPOLLOUT) && cell->wants_room) {
 		cell->wants_room = false;
 		cell_watch(cell);
 		if (work)
@@ -63,27 +63,27 @@ void cell_watch(struct hotcell_cell *cell)
 	epoll_ctl(cell->engine->epoll_fd, EPOLL_CTL_MOD, cell->control_fd, &event);
 }
 
-void cell_drain(struct hotcell_cell *cell)
+void cell_end(struct hotcell_cell *cell)
 {
 	struct hotcell *h = cell->engine;
+	struct hotcell_work *work = cell->work;
+	uint32_t id = cell->id;
+	struct frame_in in;
+	uint8_t type;
 
-	while (cell->work) {
-		struct frame_in in;
-		uint8_t type;
-
-		if (frame_recv(cell->control_fd, h->in_buffer, MSG_DONTWAIT, &type, &in, NULL) != 1)
-			return;
-		/* Handling the last one may end the work, and free an own cell with it. */
-		if (type == CELL_OUTPUT || type == CELL_EXITED)
-			run_on_frame(cell->work, type, &in);
-		else
-			return;
-	}
+	cell->gone = true;
+	while (work && run_is_in(work, id) &&
+		frame_recv(cell->control_fd, h->in_buffer, MSG_DONTWAIT, &type, &in, NULL) == 1 &&
+		(type == CELL_OUTPUT || type == CELL_EXITED))
+		run_on_frame(work, type, &in);
+	/* What it had sent may have ended the work, and freed an own cell with it. */
+	if (work && run_is_in(work, id))
+		run_on_gone(work);
 }
 
 struct hotcell_cell *cell_find(struct hotcell *h, const struct link *link, uint32_t id)
 {
-	struct hotcell_cell *cell = h->cells;
+	struct hotcell_cell *cell = h->cells[id % CELL_ROWS];
 
 	while (cell && (cell->id != id || cell->link != link))
 		cell = cell->next;
@@ -92,14 +92,14 @@ struct hotcell_cell *cell_find(struct hotcell *h, const struct link *link, uint3
 
 static void forget(struct hotcell_cell *cell)
 {
-	struct hotcell_cell **at = &cell->engine->cells;
+	struct hotcell_cell **at = &cell->engine->cells[cell->id % CELL_ROWS];
 
 	while (*at && *at != cell)
 		at = &(*at)->next;
 	if (*at)
 		*at = cell->next;
 	line_close(cell);
-	epoll_ctl(cell->engine->epoll_fd, EPOLL_CTL_DEL, cell->control_fd, NULL);
+	source_remove(cell->engine, &cell->source, cell->control_fd);
 	own_close(&cell->control_fd);
 	free(cell->workspace);
 	strings_free(cell->needs);
@@ -119,7 +119,6 @@ int cell_make(
 		.binds_count = wish->needs_count,
 	};
 	struct hotcell_cell *cell;
-	struct epoll_event event = { .events = EPOLLIN };
 	int size = CONTROL_BUFFER;
 	int ends[2];
 
@@ -151,11 +150,10 @@ int cell_make(
 	for (unsigned i = 0; i < wish->needs_count; i++)
 		cell->needs[i] = xstrdup(wish->needs[i]);
 	cell->source.on_event = on_event;
-	cell->next = h->cells;
-	h->cells = cell;
-	event.data.ptr = &cell->source;
-	cell->watched = event.events;
-	epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, cell->control_fd, &event);
+	cell->next = h->cells[cell->id % CELL_ROWS];
+	h->cells[cell->id % CELL_ROWS] = cell;
+	cell->watched = EPOLLIN;
+	source_add(h, &cell->source, cell->control_fd, cell->watched);
 	*ret = cell;
 	return 0;
 }

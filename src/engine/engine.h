@@ -36,7 +36,7 @@ struct link {
 };
 
 struct hotcell_cell {
-	struct hotcell_cell *next;
+	struct hotcell_cell *next; /* of its row */
 	struct source source;
 	struct hotcell *engine;
 	struct link *link;
@@ -63,8 +63,11 @@ struct hotcell_cell {
 	struct usage last_usage;
 };
 
+enum { CELL_ROWS = 1024 };
+
 struct hotcell {
 	int epoll_fd;
+	struct batch *batch; /* of events, which is being handled */
 	struct registry *registry;
 	struct probe_cache *cache;
 	char *cache_dir; /* NULL = nothing is kept */
@@ -83,7 +86,8 @@ struct hotcell {
 	void *context;                       /* for that */
 	bool has_kvm;                        /* its wardens have */
 	struct link links[ISOLATION_VM + 1]; /* by kind */
-	struct hotcell_cell *cells;
+	struct hotcell_cell
+		*cells[CELL_ROWS]; /* by number, so that one of thousands is soon found */
 	uint32_t next_cell;
 	struct {
 		struct source source;
@@ -97,6 +101,11 @@ struct hotcell {
 
 void error_out(struct hotcell_error *ret, const struct err *e);
 
+/* ---- engine.c: what epoll tells ---- */
+int source_add(struct hotcell *h, struct source *source, int fd, uint32_t events);
+/* From here on it is told nothing, also not what has happened already. */
+int source_remove(struct hotcell *h, const struct source *source, int fd);
+
 /* ---- link.c ---- */
 /* "container" and so on. */
 const char *isolation_name(enum isolation_kind kind);
@@ -106,7 +115,7 @@ int link_start(struct hotcell *h, struct link *link, bool check, struct err *e);
 int link_seal(struct hotcell *h, struct link *link, struct err *e);
 /* Sends h->out. */
 int link_send(struct hotcell *h, struct link *link, int fd, struct err *e);
-void link_close(struct link *link, bool wait);
+void link_close(struct hotcell *h, struct link *link, bool wait);
 
 /* ---- cell.c ---- */
 struct cell_wish {
@@ -125,8 +134,9 @@ int cell_make(
 int cell_suit(struct hotcell_cell *cell, const struct cell_wish *wish, struct err *e);
 /* Ends it and forgets it. */
 void cell_drop(struct hotcell_cell *cell);
-/* Hands the work what the cell had sent before it ended. */
-void cell_drain(struct hotcell_cell *cell);
+/* It is gone, whatever it has sent before: its work is told that, and then of its end. An own cell is
+ * freed with its work. */
+void cell_end(struct hotcell_cell *cell);
 struct hotcell_cell *cell_find(struct hotcell *h, const struct link *link, uint32_t id);
 /* Sends h->out on the control socket: 0 sent, 1 no room now (on_room will be called), -1 gone. */
 int cell_send(struct hotcell_cell *cell);
@@ -208,6 +218,8 @@ int start_raw(struct hotcell *h, const struct tool *tool, const struct raw *raw,
 void run_on_made(struct hotcell_work *work);
 void run_on_frame(struct hotcell_work *work, uint8_t type, struct frame_in *in);
 void run_on_room(struct hotcell_work *work);
+/* Whether it is in the cell of that number. */
+bool run_is_in(const struct hotcell_work *work, uint32_t cell);
 /* Whether nothing is to be taken from its cell now. */
 bool run_is_paused(const struct hotcell_work *work);
 /* What a warm machine says, and that it is gone. */

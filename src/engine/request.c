@@ -180,14 +180,14 @@ int request_wish(const struct hotcell_request *q, const struct tool *tool, struc
 }
 
 int request_stage_inputs(
-	const struct hotcell_input *inputs, size_t count, struct staging *s, struct err *e)
+	const struct hotcell_input *inputs, size_t count, struct staging *ret, struct err *e)
 {
 	for (size_t i = 0; i < count; i++) {
 		const struct hotcell_input *input = &inputs[i];
 		const char *path = input_path(input);
 		int failed = input->host_path ?
-				     staging_add_host(s, input->host_path, path, e) :
-				     staging_add_data(s, path, input->data, input->data_len, e);
+				     staging_add_host(ret, input->host_path, path, e) :
+				     staging_add_data(ret, path, input->data, input->data_len, e);
 
 		if (failed)
 			return -1;

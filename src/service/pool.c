@@ -134,6 +134,7 @@ static struct pool_cell *choose(struct pool *pool, const char *owner)
 }
 
 static void refill_soon(struct pools *p);
+static void free_pool(struct pools *p, struct pool *pool);
 
 struct pool_cell *pool_take(struct pools *p, struct engine *n, const struct pool_wish *wish,
 	const char *owner, struct hotcell_error *e)
@@ -174,11 +175,13 @@ void pool_give(struct pool_cell *cell, bool again)
 
 	pool->busy--;
 	cell->runs++;
-	if (again && is_reusable(pool) && (pool->wish.once || cell->runs < config->reuse_max) &&
+	if (again && !pool->is_dropped && is_reusable(pool) && (pool->wish.once || cell->runs < config->reuse_max) &&
 		hotcell_cell_state(cell->cell) != HOTCELL_CELL_GONE)
 		put_in(cell);
 	else
 		end(cell);
+	if (pool->is_dropped && !pool->busy)
+		free_pool(p, pool);
 	refill_soon(p);
 }
 
@@ -215,7 +218,7 @@ static bool refill(struct pools *p, struct pool *pool)
 		wanted = wanted > pool->busy ? wanted - pool->busy : 0;
 	if (pool->is_listed && wanted < p->service->config->pool_min)
 		wanted = (unsigned)p->service->config->pool_min;
-	if (pool->is_broken || pool->idle_count >= wanted || pool->idle_count >= pool_max(p))
+	if (pool->is_dropped || pool->is_broken || pool->idle_count >= wanted || pool->idle_count >= pool_max(p))
 		return false;
 	cell = make(pool, &e);
 	if (!cell) {
@@ -328,7 +331,7 @@ bool pools_are_warm(const struct pools *p)
 	struct pool *pool;
 
 	while ((pool = map_next(&p->by_key, &at))) {
-		bool has = pool->busy > 0 || !pool->is_listed || pool->is_broken;
+		bool has = pool->busy > 0 || !pool->is_listed || pool->is_broken || pool->is_dropped;
 
 		list_each(link, next, &pool->idle)
 			has |= hotcell_cell_state(container_of(link, struct pool_cell, link)->cell) !=
@@ -347,18 +350,22 @@ void pools_open(struct pools *p, struct service *s)
 	p->refill.data = p;
 }
 
-/* Those that are busy end when they are given back. */
+/* Those that are busy end when they are given back, and the pool with the last of them. */
 void pools_drop(struct pools *p, const struct engine *n)
 {
 	struct pool *pool;
 	size_t at = 0;
 
-	while ((pool = map_next(&p->by_key, &at)))
-		if (pool->engine == n) {
-			pool->is_listed = false;
-			pool->spare = 0;
-			drop_idle(pool);
-		}
+	while ((pool = map_next(&p->by_key, &at))) {
+		if (pool->engine != n)
+			continue;
+		pool->is_dropped = true;
+		drop_idle(pool);
+		if (pool->busy)
+			continue;
+		free_pool(p, pool);
+		at = 0;
+	}
 }
 
 void pools_close(struct pools *p)

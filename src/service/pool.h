@@ -38,6 +38,7 @@ struct pool {
 	unsigned busy_peak;   /* in this window */
 	unsigned spare;       /* how many are to wait */
 	bool is_listed;       /* the config wants it warm */
+	bool is_dropped;      /* its engine is on its way out */
 	bool is_broken;       /* the last one could not be made: not tried again in this window */
 	int64_t last_used_us;
 };
