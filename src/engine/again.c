@@ -76,6 +76,7 @@ void again_forget(struct hotcell_work *work)
 	own_close(&work->stage_fd);
 	work->warm_request = work->carried = (struct buf){ 0 };
 	work->out_dir_fd = work->stage_fd = -1;
+	work->by_driver = false;
 	work->may_be_quiet = work->is_quiet = work->has_gone_out = false;
 	work->quiet_us = 0;
 	work->compiled = work->compiles_apart = false;

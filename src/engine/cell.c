@@ -13,6 +13,24 @@
 /* CPU_SLACK_US, for each millisecond of the limit: so little of a cell's time that it does not matter. */
 enum { CONTROL_BUFFER = 4 * FRAME_MAX, CPU_SLACK_US = 10 };
 
+static void on_frame(struct hotcell_cell *cell, uint8_t type, struct frame_in *in)
+{
+	if (type == CELL_WAITS && get_bare(in))
+		cell->driver_waits = true;
+	else if (cell->work)
+		run_on_frame(cell->work, type, in);
+}
+
+void cell_notice(struct hotcell_cell *cell)
+{
+	struct frame_in in;
+	uint8_t type;
+
+	while (!cell->work && frame_recv(cell->control_fd, cell->engine->in_buffer, MSG_DONTWAIT,
+				      &type, &in, NULL) == 1)
+		on_frame(cell, type, &in);
+}
+
 static void on_event(struct hotcell *h, struct source *source, uint32_t events)
 {
 	struct hotcell_cell *cell =
@@ -26,8 +44,7 @@ static void on_event(struct hotcell *h, struct source *source, uint32_t events)
 			frame_recv(cell->control_fd, h->in_buffer, MSG_DONTWAIT, &type, &in, NULL);
 
 		if (got == 1) {
-			if (work)
-				run_on_frame(work, type, &in);
+			on_frame(cell, type, &in);
 		} else if (got == 0 || errno != EAGAIN) {
 			/* What ended it, the warden will tell. A cell that sends what cannot be a
 			 * frame is not listened to any more. */
@@ -196,8 +213,8 @@ int cell_suit(struct hotcell_cell *cell, const struct cell_wish *wish, struct er
 	/* A machine that waits has what it was started with. */
 	if (!same_machine(&wanted, &cell->limits))
 		cell->warm = NULL;
-	/* The warden counts a cell's time from when it was last told its limits. */
-	if (memcmp(&wanted, &cell->limits, sizeof(wanted)) != 0 ||
+	/* The warden counts a cell's time, and what was killed in it, from when it was last told its limits. */
+	if (memcmp(&wanted, &cell->limits, sizeof(wanted)) != 0 || cell->is_counted ||
 		cell->cpu_used_us > wanted.at[LIMIT_CPU_MS] * CPU_SLACK_US)
 		cell_limit(cell, &wanted);
 	return 0;
@@ -209,7 +226,7 @@ enum hotcell_cell_state hotcell_cell_state(const struct hotcell_cell *cell)
 		return HOTCELL_CELL_GONE;
 	if (cell->work)
 		return HOTCELL_CELL_BUSY;
-	return cell->made ? HOTCELL_CELL_READY : HOTCELL_CELL_MAKING;
+	return cell->made && !driver_is_warming(cell) ? HOTCELL_CELL_READY : HOTCELL_CELL_MAKING;
 }
 
 const char *hotcell_cell_isolation(const struct hotcell_cell *cell)
@@ -246,6 +263,7 @@ int cell_limit(struct hotcell_cell *cell, const struct limits *limits)
 {
 	cell->limits = *limits;
 	cell->cpu_used_us = 0;
+	cell->is_counted = false;
 	put_limit(&cell->engine->out, &(struct msg_limit){ .cell = cell->id, .limits = *limits });
 	return tell_warden(cell);
 }

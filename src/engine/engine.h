@@ -57,9 +57,14 @@ struct hotcell_cell {
 	uint32_t watched;           /* what it watches for now */
 	bool is_deaf;               /* it watches for nothing any more: the cell hung up */
 	const struct profile *warm; /* of the machine that waits in it; NULL: none does */
-	bool has_leftovers;         /* files of a run before, which were not cleared */
-	uint64_t cpu_used_us;       /* by runs in it since cell_limit() */
-	struct err failure;         /* why it is gone, if it failed */
+	const struct candidate
+		*driver;             /* whose driver was started in it; NULL: none, or it is used */
+	bool driver_waits;           /* it is ready */
+	struct limits driver_limits; /* that it was started with */
+	bool has_leftovers;          /* files of a run before, which were not cleared */
+	uint64_t cpu_used_us;        /* by runs in it since cell_limit() */
+	bool is_counted;             /* a run has ended in it that the warden counted for */
+	struct err failure;          /* why it is gone, if it failed */
 	struct usage last_usage;
 };
 
@@ -138,6 +143,8 @@ void cell_drop(struct hotcell_cell *cell);
  * freed with its work. */
 void cell_end(struct hotcell_cell *cell);
 struct hotcell_cell *cell_find(struct hotcell *h, const struct link *link, uint32_t id);
+/* Takes note of what it has sent while nothing runs in it. */
+void cell_notice(struct hotcell_cell *cell);
 /* Sends h->out on the control socket: 0 sent, 1 no room now (on_room will be called), -1 gone. */
 int cell_send(struct hotcell_cell *cell);
 /* Its work, or what that waits for, is another one: epoll is told. */
@@ -158,6 +165,20 @@ int line_rehearse(struct hotcell_cell *cell, const struct buf *rehearsal, struct
 void line_close(struct hotcell_cell *cell);
 /* Gives it a request with `flags`. If it is gone already, that is told by an event. */
 void line_ask(struct hotcell_cell *cell, uint8_t flags, const struct buf *request);
+
+/* ---- driver.c: a driver that waits in a cell which is no vm ---- */
+struct tool;
+/* Its command, with the modules of `profile`; to be freed with strings_free(). */
+char **driver_command(const struct tool *tool, const struct profile *profile);
+/* Starts it. */
+int driver_open(struct hotcell_cell *cell, const struct tool *tool, const struct profile *profile,
+	struct err *e);
+/* Whether one waits in the cell for a run by `tool`. */
+bool driver_is_ready(struct hotcell_cell *cell, const struct tool *tool);
+/* Whether one was started that is not ready yet. */
+bool driver_is_warming(const struct hotcell_cell *cell);
+/* Whether it has the limits that a run is to have. */
+bool driver_suits(const struct hotcell_cell *cell, const struct limits *limits);
 
 /* ---- tool.c: a language as it is installed here ---- */
 struct tool {

@@ -96,6 +96,14 @@ static void begin_exec(struct hotcell_work *work, bool compile)
 	} else if (work->step == WORK_COMPILING) {
 		cell_limit(work->cell, &work->limits);
 	}
+	if (work->by_driver) {
+		if (request_ask_driver(work, &e)) {
+			work_fail(work, &e);
+			return;
+		}
+		if (cell_send(work->cell) != 0)
+			return; /* as below */
+	}
 	if (rehearse(work, &e) || request_exec(work, compile, &e)) {
 		work_fail(work, &e);
 		return;
@@ -105,6 +113,9 @@ static void begin_exec(struct hotcell_work *work, bool compile)
 		return;
 	work_goto(work, compile ? WORK_COMPILING : WORK_RUNNING);
 	set_wall_timer(work);
+	if (work->interrupts)
+		cell_order(work->cell, ORDER_INTERRUPT);
+	work->interrupts = false;
 	if (work->profile && !work->raw_argv && !work->has_gone_out)
 		line_ask(work->cell, warm_flags(work) | WARM_OUT, &work->warm_request);
 	if (!compile && (work->request.have_stdin_fd || work->request.stdin_data))
@@ -170,6 +181,7 @@ static void settle(struct hotcell_work *work, bool compiled)
 		return;
 	}
 	work->cell->warm = NULL;
+	work->cell->is_counted = true;
 	if (cell_account(work->cell))
 		work->have_usage = true;
 }
@@ -468,6 +480,9 @@ void run_on_line_end(struct hotcell_work *work)
 void run_on_usage(struct hotcell_work *work, const struct usage *usage)
 {
 	work->usage = *usage;
+	/* A cell that was made before has used more than the run: others were in it, or its driver was warmed. */
+	if (!work->owns_cell)
+		work->usage.cpu_us = work->exited.cpu_us;
 	work->have_usage = true;
 	step_if_settled(work);
 }
@@ -557,4 +572,14 @@ void hotcell_cancel(struct hotcell_work *work)
 	}
 	cell_order(work->cell, ORDER_CANCEL);
 	set_timer(work, CANCEL_REPEAT_MS);
+}
+
+/* What a machine has for itself alone (wire/vmm_warm.h), no keeper could pass on to it: once it goes out. It does
+ * so soon. */
+void hotcell_interrupt(struct hotcell_work *work)
+{
+	if (work->is_quiet && work->step == WORK_RUNNING)
+		work->interrupts = true;
+	else if (work->step == WORK_COMPILING || work->step == WORK_RUNNING)
+		cell_order(work->cell, ORDER_INTERRUPT);
 }
