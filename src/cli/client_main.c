@@ -25,6 +25,8 @@ static const struct {
 	int (*run)(int argc, char **argv);
 } commands[] = {
 	{ "run", cmd_remote_run },
+	{ "session", cmd_session },
+	{ "files", cmd_files },
 };
 
 int main(int argc, char **argv)

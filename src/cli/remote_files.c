@@ -89,6 +89,31 @@ int remote_files_get(struct client *c, const struct remote_get *get, struct err 
 	return -1;
 }
 
+/* Where people say, as the shell's > would: they know what it is. "-" is our own output. */
+int remote_files_save(struct client *c, const char *from, const char *to, struct err *e)
+{
+	bool is_ours = !to || strcmp(to, "-") == 0;
+	auto_close int fd = -1;
+	struct getting g = { .left = UINT64_MAX, .path = is_ours ? "standard output" : to };
+	struct client_request q = {
+		.method = "GET", .path = from, .on_bytes = on_bytes, .context = &g
+	};
+	struct client_reply reply;
+
+	if (!to && isatty(STDOUT_FILENO))
+		return err_set(e, ERR_INPUT,
+			"a file is not printed on a terminal: give -o FILE, or '-o -' to have it so");
+	fd = is_ours ? dup(STDOUT_FILENO) :
+		       open(to, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0644);
+	if (fd < 0)
+		return err_sys(e, "open '%s'", g.path);
+	g.fd = fd;
+	if (client_ask(c, &q, &reply, e))
+		return -1;
+	client_reply_free(&reply);
+	return 0;
+}
+
 /* One of a result's files. */
 static int fetch_one(struct client *c, json_t *file, int dir_fd, uint64_t *left, struct err *e)
 {
