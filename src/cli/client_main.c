@@ -27,6 +27,7 @@ static const struct {
 	{ "run", cmd_remote_run },
 	{ "session", cmd_session },
 	{ "files", cmd_files },
+	{ "top", cmd_top },
 };
 
 int main(int argc, char **argv)

@@ -202,7 +202,7 @@ int cmd_files(int argc, char **argv)
 {
 	static const struct argp_child children[] = { { &server_options_argp, 0, NULL, 2 }, { 0 } };
 	auto_free char *doc = verbs_describe(verbs, "Files that a service keeps, for runs and from them:",
-		"A file that nobody asks for again is removed by the service after a while.");
+		"The service removes a file after a while: its setting file_ttl_s.");
 	struct argp argp = { table, on_option, "COMMAND [WORD...]", doc, children, NULL, NULL };
 	static char name[] = "hotcell files";
 	struct files f = { .verbs = { .table = verbs } };
