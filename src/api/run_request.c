@@ -1,6 +1,7 @@
 #include "api/run_request.h"
 
 #include "base/base64.h"
+#include "base/map.h"
 #include "base/own.h"
 #include "base/path.h"
 #include "language/language.h"
@@ -146,6 +147,33 @@ static int check_path(const char *path, const char *reserved, struct refusal *re
 	if (path_check_relative(path, strlen(path), &e))
 		return refuse(refusal, 422, "path", "%s", e.text);
 	return 0;
+}
+
+/* What is a file for one cannot be a directory for another. */
+static int check_nesting(const struct spec *spec, struct refusal *refusal)
+{
+	struct map paths = { 0 };
+	int failed = 0;
+
+	for (size_t i = 0; i < spec->files_count; i++)
+		map_put(&paths, spec->files[i].path, spec->files[i].path);
+	if (spec->entry)
+		map_put(&paths, spec->entry, spec->entry);
+	for (size_t i = 0; i <= spec->files_count && !failed; i++) {
+		auto_free char *path = xstrdup(i < spec->files_count ? spec->files[i].path :
+					       spec->entry           ? spec->entry :
+								       "");
+
+		for (char *at = strchr(path, '/'); at && !failed; at = strchr(at + 1, '/')) {
+			*at = '\0';
+			if (map_get(&paths, path))
+				failed = refuse(refusal, 422, "path",
+					"File path '%s' cannot be a file and a directory.", path);
+			*at = '/';
+		}
+	}
+	map_free(&paths);
+	return failed;
 }
 
 static int find_stored(const struct call *call, const char *id, struct spec_file *ret, struct refusal *refusal)
@@ -330,7 +358,7 @@ static int check_names(const struct spec *spec, struct refusal *refusal)
 	for (size_t i = 0; i < spec->files_count; i++)
 		if (check_path(spec->files[i].path, spec->code ? spec->entry : NULL, refusal))
 			return -1;
-	return 0;
+	return check_nesting(spec, refusal);
 }
 
 /* A run may be stricter than the config, not laxer. */
@@ -341,25 +369,25 @@ static int check_reuse(const struct config *config, enum config_reuse reuse, str
 	return refuse(refusal, 403, "forbidden", "This service does not reuse machines that much (setting reuse).");
 }
 
-static bool wants_last_line(struct body *b, json_t *o, const struct hotcell_language *language)
+/* Said by default for all languages, it is meant for those that can. */
+static bool wants_last_line(json_t *o, const struct spec *spec, const struct hotcell_language *language)
 {
 	bool is_said = json_is_true(json_object_get(o, "last_line_interactive"));
 
-	return body_bool(b, o, "last_line_interactive", true) && (is_said || language->last_line);
+	return spec->last_line && spec->code && (is_said || language->last_line);
 }
 
-static int finish_reading(struct body *b, json_t *o, struct spec *spec, struct refusal *refusal)
+static int finish_reading(
+	struct body *b, json_t *o, bool may_cache, struct spec *spec, struct refusal *refusal)
 {
 	const struct call *call = b->call;
 	const struct hotcell_language *language;
 
 	if (check_language(call, spec, &language, refusal))
 		return -1;
-	spec->last_line = wants_last_line(b, o, language) && spec->code;
+	spec->last_line = wants_last_line(o, spec, language);
 	if (!spec->entry && spec->code && strcmp(language->id, "python") == 0)
 		spec->entry = xstrdup(ENTRY_PYTHON);
-	if (!body_is_good(b, refusal))
-		return -1;
 	if (json_array_size(json_object_get(o, "dependencies")))
 		return refuse(refusal, 400, "dependencies",
 			"dependencies cannot be installed by this version; it runs what is installed on the machine.");
@@ -369,7 +397,7 @@ static int finish_reading(struct body *b, json_t *o, struct spec *spec, struct r
 	/* Where only a vm will do, what is left to us must not end in a container. */
 	if (spec->isolation == HOTCELL_ISOLATION_AUTO)
 		spec->isolation = rights_auto(&call->caller.rights);
-	if (body_bool(b, o, "cache", false) && !spec->session_id && !spec->detach)
+	if (may_cache && !spec->session_id && !spec->detach)
 		spec->cache_key = make_cache_key(call, o);
 	return 0;
 }
@@ -378,6 +406,7 @@ int run_request_read(struct body *b, json_t *o, struct spec *ret, struct refusal
 {
 	const struct config *config = b->call->service->config;
 	const char *language = body_text(b, o, "language");
+	bool may_cache = body_bool(b, o, "cache", false);
 	int failed;
 
 	*ret = (struct spec){
@@ -386,6 +415,7 @@ int run_request_read(struct body *b, json_t *o, struct spec *ret, struct refusal
 		.network = run_request_network(b, o),
 		.max_output = config->output_max_bytes,
 		.detach = body_bool(b, o, "detach", false),
+		.last_line = body_bool(b, o, "last_line_interactive", true),
 		.reuse = read_reuse(b, o, config),
 		.profile = copy(body_text(b, o, "profile")),
 		.user = copy(body_text(b, o, "user")),
@@ -394,10 +424,11 @@ int run_request_read(struct body *b, json_t *o, struct spec *ret, struct refusal
 		.env = run_request_env(b, o),
 	};
 	read_code(b, o, ret);
+	body_list(b, o, "dependencies", WORDS_MAX);
 	run_request_limits(b, o, &ret->limits);
 	failed = run_request_timeout(b, o, config->timeout_default_ms, &ret->limits.wall_ms, refusal) ||
 		 run_request_files(b, o, &ret->files, &ret->files_count, refusal);
-	failed = failed || !body_is_good(b, refusal) || finish_reading(b, o, ret, refusal);
+	failed = failed || !body_is_good(b, refusal) || finish_reading(b, o, may_cache, ret, refusal);
 	if (failed)
 		spec_free(ret);
 	return failed ? -1 : 0;

@@ -13,6 +13,7 @@ int cmd_run(int argc, char **argv);
 int cmd_languages(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
+int cmd_keys(int argc, char **argv);
 int cmd_session(int argc, char **argv);
 int cmd_files(int argc, char **argv);
 int cmd_top(int argc, char **argv);

@@ -15,6 +15,7 @@ static const struct command {
 	{ "run", cmd_run, "run code in a fresh cell" },
 	{ "languages", cmd_languages, "list languages and what of them is installed" },
 	{ "serve", NULL, "serve the HTTP API", "hotcell-daemon" },
+	{ "keys", NULL, "add, list and revoke keys of the service's clients", "hotcell-daemon" },
 	{ "session", NULL, "use sessions of a service", "hotcell-client" },
 	{ "files", NULL, "use files that a service keeps", "hotcell-client" },
 	{ "top", NULL, "watch a service at work", "hotcell-client" },

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 struct config_list {
 	char **at; /* NULL-terminated, never NULL */
@@ -98,6 +99,11 @@ int config_load(int argc, char **argv, struct config **ret, struct err *e);
 int config_parse(
 	const char *name, const char *text, size_t len, struct config **ret, struct err *e);
 void config_free(struct config *c);
+/* The ids of `user`: a name, or a number that is both. */
+int config_find_user(const struct config *c, uid_t *ret_uid, gid_t *ret_gid, struct err *e);
+/* Makes state_dir and what is above it, if need be. As root it is given to `user`, if it is new or empty: what root then
+ * makes in it for the service goes to its owner. */
+int config_make_state_dir(const struct config *c, struct err *e);
 /* As a YAML file with every setting, its sentence and its bounds; config_parse() of it gives the same settings. */
 void config_print(const struct config *c, FILE *to);
 /* For --help. */

@@ -7,5 +7,7 @@ int main(int argc, char **argv)
 {
 	if (strcmp(argv[0], "serve") == 0)
 		return cmd_serve(argc, argv);
+	if (strcmp(argv[0], "keys") == 0)
+		return cmd_keys(argc, argv);
 	return complain("this program is started by hotcell");
 }

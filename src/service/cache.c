@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "service/job.h"
+#include "service/service.h"
 
 #include <stdlib.h>
 
@@ -35,11 +36,36 @@ void cache_close(struct cache *c)
 	map_free(&c->by_key);
 }
 
+static bool is_stored(const struct job *job, const char *id)
+{
+	struct store_file file = { 0 };
+	struct err ignored;
+	bool found =
+		store_find_file(job->service->store, id, job->caller.owner, &file, &ignored) == 0;
+
+	store_file_free(&file);
+	return found;
+}
+
+/* Its files may have been removed, or have had their time. */
+static bool is_whole(const struct job *job)
+{
+	for (size_t i = 0; i < job->files_count; i++)
+		if (*job->files[i].id && !is_stored(job, job->files[i].id))
+			return false;
+	return !*job->full_id || is_stored(job, job->full_id);
+}
+
 struct job *cache_find(struct cache *c, const char *key)
 {
 	struct entry *entry = map_get(&c->by_key, key);
 
-	return entry ? entry->job : NULL;
+	if (!entry)
+		return NULL;
+	if (is_whole(entry->job))
+		return entry->job;
+	drop(c, entry);
+	return NULL;
 }
 
 void cache_add(struct cache *c, struct job *job)
@@ -51,7 +77,8 @@ void cache_add(struct cache *c, struct job *job)
 		drop(c, old);
 	entry = xalloc(sizeof(*entry));
 	entry->job = job;
-	entry->bytes = sizeof(*job) + job->spec.code_len + job->result->out.len + job->result->err.len;
+	entry->bytes =
+		sizeof(*job) + job->spec.code_len + job->result->out.len + job->result->err.len;
 	job->references++;
 	map_put(&c->by_key, job->spec.cache_key, entry);
 	list_add_last(&c->entries, &entry->link);

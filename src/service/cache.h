@@ -19,7 +19,7 @@ struct cache {
 
 void cache_open(struct cache *c);
 void cache_close(struct cache *c);
-/* The job that has it, or NULL. It stays the cache's. */
+/* The job that has it, with all files that it has left, or NULL. It stays the cache's. */
 struct job *cache_find(struct cache *c, const char *key);
 void cache_add(struct cache *c, struct job *job);
 

@@ -41,7 +41,7 @@ int key_make(char ret[KEY_LEN + 1], struct err *e)
 
 	if (getrandom(secret, sizeof(secret), 0) != (ssize_t)sizeof(secret))
 		return err_sys(e, "get random bytes");
-	memcpy(ret, prefix, strlen(prefix));
+	strcpy(ret, prefix);
 	encode(secret, ret + strlen(prefix));
 	explicit_bzero(secret, sizeof(secret));
 	return 0;

@@ -96,14 +96,14 @@ static int link_to(const struct store *s, const char *path, int *blob_fd)
 	return copy_to(s, path, blob_fd);
 }
 
-static int name_blob(const struct store *s, struct op *op, bool *made_directory, struct err *e)
+static int name_blob(struct store *s, struct op *op, struct err *e)
 {
 	char path[PATH_SIZE];
 
 	path_of(op->file.id, path);
 	path[PREFIX] = '\0';
 	if (mkdirat(s->files_fd, path, 0700) == 0)
-		*made_directory = true;
+		s->files_synced = false;
 	else if (errno != EEXIST)
 		return err_sys(e, "make a directory for stored files");
 	if (link_to(s, path_of(op->file.id, path), &op->blob_fd))
@@ -138,12 +138,19 @@ static int sync_prefix(const struct store *s, unsigned prefix)
 	return fd < 0 ? -1 : fsync(fd);
 }
 
-/* `made`: some of them are new. */
-static void sync_directories(const struct store *s, struct op *batch, bool made)
+/* Not synced, too: after a start, since who made one may have been killed before that. */
+static int sync_files(struct store *s)
+{
+	if (!s->files_synced)
+		s->files_synced = fsync(s->files_fd) == 0;
+	return s->files_synced ? 0 : -1;
+}
+
+static void sync_directories(struct store *s, struct op *batch)
 {
 	bool wanted[PREFIXES] = { false };
 	bool failed[PREFIXES] = { false };
-	bool all_failed = made && fsync(s->files_fd);
+	bool all_failed = sync_files(s) != 0;
 	struct err e;
 
 	if (all_failed)
@@ -166,7 +173,7 @@ static void sync_directories(const struct store *s, struct op *batch, bool made)
 
 void blobs_keep(struct store *s, struct op *batch)
 {
-	bool made_directory = false;
+	bool has_blobs = false;
 	struct err e;
 
 	/* All of them on their way to the disk before the first is waited for; and named before
@@ -174,8 +181,9 @@ void blobs_keep(struct store *s, struct op *batch)
 	for (struct op *op = batch; op; op = op->next) {
 		if (op->failed || op->blob_fd < 0)
 			continue;
+		has_blobs = true;
 		sync_file_range(op->blob_fd, 0, 0, SYNC_FILE_RANGE_WRITE);
-		if (name_blob(s, op, &made_directory, &e))
+		if (name_blob(s, op, &e))
 			op_fail(op, &e);
 	}
 	for (struct op *op = batch; op; op = op->next) {
@@ -184,7 +192,8 @@ void blobs_keep(struct store *s, struct op *batch)
 		err_sys(&e, "sync the file");
 		op_fail(op, &e);
 	}
-	sync_directories(s, batch, made_directory);
+	if (has_blobs)
+		sync_directories(s, batch);
 }
 
 void blobs_settle(struct store *s, struct op *batch)

@@ -201,7 +201,7 @@ static int use_log(struct db *db, struct err *e)
 static int make_tables(struct db *db, struct err *e)
 {
 	char end[128];
-	int version;
+	int version = 0;
 
 	if (run_text(db, "BEGIN IMMEDIATE", e))
 		return -1;
@@ -219,10 +219,12 @@ static int make_tables(struct db *db, struct err *e)
 
 static int prepare(struct db *db, struct err *e)
 {
-	int version;
+	int version = 0;
 
 	if (check_version(db, &version, e) || use_log(db, e) ||
-		run_text(db, "PRAGMA synchronous = FULL", e))
+		run_text(db, "PRAGMA synchronous = FULL", e) ||
+		/* What a single large batch made of it need not stay. */
+		run_text(db, "PRAGMA journal_size_limit = 16777216", e))
 		return -1;
 	return version < QUERY_VERSION ? make_tables(db, e) : 0;
 }

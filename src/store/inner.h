@@ -74,6 +74,7 @@ struct op {
 	void *context;
 
 	bool failed;
+	bool has_rows; /* nothing failed before its rows were due */
 	struct err err;
 
 	/* What it is about; each kind of op has some of it. */
@@ -127,6 +128,7 @@ struct store {
 	char *dir;
 	int dir_fd;
 	int files_fd;
+	bool files_synced; /* all directories in it are known to be on the disk; the writer's */
 	int event_fd;
 	struct db reader;
 	void *owners;         /* owners.c */

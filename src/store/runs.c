@@ -117,7 +117,7 @@ void store_add_run(struct store *s, const struct store_run *run)
 		pthread_cond_signal(&s->wake); /* which sleeps without an end until now */
 	}
 	push(&s->runs_waiting, waiting);
-	while (s->runs_waiting.bytes > WAITING_BYTES)
+	while (s->runs_waiting.head && s->runs_waiting.bytes > WAITING_BYTES)
 		drop(&s->runs_waiting);
 	pthread_mutex_unlock(&s->lock);
 }

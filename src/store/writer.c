@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "store/inner.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -85,6 +86,7 @@ static void append(struct op_list *list, struct op *first, struct op *last)
 
 void writer_submit(struct store *s, struct op *op)
 {
+	assert(s->has_thread); /* not for store_open_keys() */
 	s->outstanding++;
 	pthread_mutex_lock(&s->lock);
 	append(&s->waiting, op, op);
@@ -166,28 +168,29 @@ static void write_alone(struct store *s, struct op *op)
 	op_fail(op, &e);
 }
 
-/* `kept[i]`: whether the op came to its rows at all. */
+/* Nothing of the transaction is there, nor that some op failed in it. */
+static void write_again(struct store *s, struct op *batch, const struct err *why)
+{
+	for (struct op *op = batch; op; op = op->next) {
+		if (!op->has_rows)
+			continue;
+		op->failed = false;
+		if (why->sys_errno == ENOSPC)
+			write_alone(s, op);
+		else
+			op_fail(op, why);
+	}
+}
+
 static void write_batch(struct store *s, struct op *batch)
 {
-	bool kept[BATCH_MAX];
 	struct err e;
-	size_t i = 0;
 
 	blobs_keep(s, batch);
 	for (struct op *op = batch; op; op = op->next)
-		kept[i++] = !op->failed;
-	if (write_rows(s, batch, NULL, &e)) {
-		i = 0;
-		for (struct op *op = batch; op; op = op->next) {
-			if (!kept[i++])
-				continue;
-			op->failed = false;
-			if (e.sys_errno == ENOSPC)
-				write_alone(s, op);
-			else
-				op_fail(op, &e);
-		}
-	}
+		op->has_rows = !op->failed;
+	if (write_rows(s, batch, NULL, &e))
+		write_again(s, batch, &e);
 	for (struct op *op = batch; op; op = op->next) {
 		if (!op->failed)
 			blobs_remove(s, op);

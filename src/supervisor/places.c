@@ -4,13 +4,8 @@
 #include "base/own.h"
 #include "base/path.h"
 
-#include <errno.h>
-#include <ftw.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-enum { OPEN_AT_ONCE = 16 };
 
 static char *own_dir(void)
 {
@@ -53,51 +48,4 @@ void places_free(struct places *p)
 	free(p->warden);
 	free(p->share);
 	free(p->drivers);
-}
-
-static uid_t new_uid;
-static gid_t new_gid;
-
-static int give(const char *path, const struct stat *status, int type, struct FTW *where)
-{
-	(void)status;
-	(void)type;
-	(void)where;
-	return lchown(path, new_uid, new_gid);
-}
-
-static int make_parents(const char *dir, struct err *e)
-{
-	auto_free char *path = xstrdup(dir);
-
-	for (char *at = path + 1; (at = strchr(at, '/')); at++) {
-		*at = '\0';
-		if (mkdir(path, 0755) && errno != EEXIST)
-			return err_sys(e, "make '%s'", path);
-		*at = '/';
-	}
-	return 0;
-}
-
-int places_make_state(const char *dir, uid_t uid, gid_t gid, struct err *e)
-{
-	struct stat status;
-
-	if (make_parents(dir, e))
-		return -1;
-	if (mkdir(dir, 0700) && errno != EEXIST)
-		return err_sys(e, "make '%s'", dir);
-	if (lstat(dir, &status))
-		return err_sys(e, "look at '%s'", dir);
-	if (!S_ISDIR(status.st_mode))
-		return err_set(e, ERR_INPUT, "state_dir = '%s': it is no directory", dir);
-	if (status.st_uid == uid)
-		return 0;
-	if (geteuid() != 0)
-		return err_set(e, ERR_INPUT, "state_dir = '%s': it belongs to another user", dir);
-	new_uid = uid;
-	new_gid = gid;
-	if (chmod(dir, 0700) || nftw(dir, give, OPEN_AT_ONCE, FTW_PHYS))
-		return err_sys(e, "give '%s' to user %u", dir, uid);
-	return 0;
 }

@@ -4,8 +4,6 @@
 
 #include "base/err.h"
 
-#include <sys/types.h>
-
 struct places {
 	char *warden;  /* the program */
 	char *share;   /* has languages/ and drivers/ */
@@ -15,7 +13,5 @@ struct places {
 /* Beside this program (a build tree, or a copy of it), else as installed. */
 int places_find(struct places *ret, struct err *e);
 void places_free(struct places *p);
-/* Makes the state directory, for that user alone; what another user had there is that one's from now on. */
-int places_make_state(const char *dir, uid_t uid, gid_t gid, struct err *e);
 
 #endif

@@ -379,10 +379,12 @@ static int begin(struct supervisor *s, struct err *e)
 	raise_files_limit();
 	start->config = s->config;
 	start->owner_uid = geteuid();
+	s->uid = geteuid();
+	s->gid = getegid();
 	start->has_kvm = access("/dev/kvm", R_OK | W_OK) == 0;
 	if (places_find(&s->places, e) ||
-		demote_find_user(s->config->user, &s->uid, &s->gid, e) ||
-		places_make_state(s->config->state_dir, s->uid, s->gid, e) || open_signals(s, e))
+		(geteuid() == 0 && config_find_user(s->config, &s->uid, &s->gid, e)) ||
+		config_make_state_dir(s->config, e) || open_signals(s, e))
 		return -1;
 	start->share_fd = open(s->places.share, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (start->share_fd < 0)

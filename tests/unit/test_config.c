@@ -449,6 +449,7 @@ static void a_file_that_was_named_must_be_there(void **state)
 	assert_string_equal(problem.text, "open '/nowhere/x.yaml': No such file or directory");
 	write_file(place->fd, "second.yaml", "port: 5\n");
 	assert_int_equal(port_now("--config", in(place->path, "second.yaml")), 5);
+	assert_int_equal(port_now("--config", "/dev/null"), 8000);
 }
 
 /* ---- values ---- */
@@ -889,6 +890,78 @@ static void help_has_every_flag_in_lines_that_fit(void **state)
 		assert_in_range(strcspn(line, "\n"), 0, 79);
 }
 
+/* ---- the service's user and directory ---- */
+
+static void a_user_is_a_name_or_a_number(void **state)
+{
+	static const char *const wrong[] = { "no-such-user-here", "0", "-1", "4294967295", "1x" };
+	auto_config struct config *c = must_load("--user=root", NULL, NULL);
+	uid_t uid = 7;
+	gid_t gid = 7;
+
+	(void)state;
+	assert_int_equal(config_find_user(c, &uid, &gid, &problem), 0);
+	assert_int_equal(uid + gid, 0);
+	auto_config struct config *number = must_load("--user=30777", NULL, NULL);
+
+	assert_int_equal(config_find_user(number, &uid, &gid, &problem), 0);
+	assert_int_equal(uid, 30777);
+	assert_int_equal(gid, 30777);
+	for (size_t i = 0; i < COUNT(wrong); i++) {
+		auto_config struct config *none = must_load("--user", wrong[i], NULL);
+
+		assert_int_equal(config_find_user(none, &uid, &gid, &problem), -1);
+		assert_non_null(strstr(problem.text, "there is no such user"));
+	}
+}
+
+static uid_t owner_of(const char *path)
+{
+	struct stat st;
+
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0700);
+	return st.st_uid;
+}
+
+static void the_state_directory_is_made_for_its_user(void **state)
+{
+	auto_free char *flag = xasprintf("--state-dir=%s/a/b/state", place->path);
+	auto_config struct config *c = must_load(flag, "--user=4711", NULL);
+	uid_t want = geteuid() == 0 ? 4711 : geteuid();
+
+	(void)state;
+	assert_int_equal(config_make_state_dir(c, &problem), 0);
+	assert_int_equal(owner_of(c->state_dir), want);
+	assert_int_equal(config_make_state_dir(c, &problem), 0);
+	if (geteuid() != 0)
+		return;
+	/* As a service manager makes it: taken over while nothing is in it, and not after. */
+	assert_int_equal(chown(c->state_dir, 0, 0), 0);
+	assert_int_equal(config_make_state_dir(c, &problem), 0);
+	assert_int_equal(owner_of(c->state_dir), 4711);
+	assert_int_equal(chown(c->state_dir, 0, 0), 0);
+	make_dir(place->fd, "a/b/state/something");
+	assert_int_equal(config_make_state_dir(c, &problem), 0);
+	assert_int_equal(owner_of(c->state_dir), 0);
+}
+
+static void a_state_directory_that_is_none_is_refused(void **state)
+{
+	auto_free char *flag = xasprintf("--state-dir=%s/config.yaml", place->path);
+	auto_config struct config *c = must_load(flag, NULL, NULL);
+
+	(void)state;
+	assert_int_equal(config_make_state_dir(c, &problem), -1);
+	/* Nor through a link: root would give away what it leads to. */
+	assert_int_equal(symlinkat("elsewhere", place->fd, "link"), 0);
+	make_dir(place->fd, "elsewhere");
+	auto_free char *through = xasprintf("--state-dir=%s/link", place->path);
+	auto_config struct config *other = must_load(through, NULL, NULL);
+
+	assert_int_equal(config_make_state_dir(other, &problem), -1);
+}
+
 static void freeing_nothing_is_fine(void **state)
 {
 	(void)state;
@@ -929,6 +1002,9 @@ int main(void)
 		TEST_ALONE(what_is_printed_gives_the_same_settings),
 		TEST_ALONE(text_that_yaml_cannot_hold_is_refused),
 		TEST_ALONE(help_has_every_flag_in_lines_that_fit),
+		TEST_ALONE(a_user_is_a_name_or_a_number),
+		TEST_ALONE(the_state_directory_is_made_for_its_user),
+		TEST_ALONE(a_state_directory_that_is_none_is_refused),
 		TEST(freeing_nothing_is_fine),
 	};
 
