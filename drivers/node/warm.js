@@ -1,14 +1,16 @@
 // warm: `node warm.js [MODULE…]` loads the modules, warms itself, and waits for a program to run.
 //
-// It is what a warm cell's snapshot is made of: the machine is stopped while this waits in its first
-// read, and every run starts from there, once. What a request is made of, ../python/warm.py tells.
+// In a machine it is what a snapshot is made of: the machine is stopped while this waits in its first
+// read, and every run starts from there, once. In a container it waits for its one run as it is. What a
+// request is made of, ../python/warm.py tells.
 //
 //     'beforeExit'  is what node emits when it has nothing left to do. While we warm up that is us, in
 //                   place of process.emit(): each time we run a sample as the program will be run.
 //     the last      of these times we read the request, and run that. From then on node is left alone:
 //                   it runs timers and whatever else the program has started, until nothing is left.
 //     'exit'        comes at the very end. Behind the program's own listeners we tell the status; the
-//                   machine goes back to its snapshot, and nothing after that ever happens.
+//                   machine goes back to its snapshot, and nothing after that ever happens. In a container
+//                   we end the process then, without the cleaning up that node would do.
 //
 // A program that fails ends in another way: node prints why and exits. We tell the status ahead. And
 // whatever exits otherwise ends its run, too; it takes longer, since node cleans up before.
@@ -26,6 +28,7 @@ const vm = require('node:vm');
 const { showLastLine } = require('./last_line.js');
 
 const REQUESTS = 999;
+const ANSWERS = 998;
 const SEED_SIZE = 32;
 const REQUEST_SIZE = (128 << 10) + SEED_SIZE + 1;
 
@@ -94,8 +97,45 @@ function makeLowest(frame, prepare) {
 
 const requestBytes = Buffer.allocUnsafeSlow(REQUEST_SIZE);
 
+function isOpen(fd) {
+	try {
+		fs.fstatSync(fd);
+		return true;
+	} catch {
+		return false;
+	}
+}
+
+const inContainer = isOpen(REQUESTS);
+let hasProgram = false; // there
+
+// Its length in digits comes first.
+function receiveInContainer() {
+	let size = 0;
+	let head;
+
+	fs.writeSync(ANSWERS, 'r');
+	do {
+		const n = fs.readSync(REQUESTS, requestBytes, size, REQUEST_SIZE - size, null);
+
+		if (n === 0)
+			process.reallyExit(0); // there will be none
+		size += n;
+		head = requestBytes.indexOf(0) + 1;
+	} while (size < head + Number(requestBytes.latin1Slice(0, head - 1)));
+	requestBytes.copyWithin(0, head, size);
+	hasProgram = true;
+	if (requestBytes.subarray(0, requestBytes.indexOf(0)).includes('n')) {
+		fs.closeSync(0);
+		fs.openSync('/dev/null');
+	}
+	return size - head - SEED_SIZE;
+}
+
 // The length of what came, without the seed behind it.
 function receive() {
+	if (inContainer)
+		return receiveInContainer();
 	return fs.readSync(REQUESTS, requestBytes, 0, REQUEST_SIZE, null) - SEED_SIZE;
 }
 
@@ -224,7 +264,8 @@ function prepare(request) {
 
 // ---- the end ----
 
-const { writeSync } = fs; // a program may change that
+const { readSync, writeSync } = fs; // a program may change these
+const { reallyExit } = process;
 let isFailing = false;
 let answerAt; // in requestBytes, where the seed is: one byte for the status, the seed, and a descriptor
 let pipe;
@@ -243,9 +284,21 @@ function firstPipe() {
 
 // At once, or when node has said why a program failed, and begins to clean up.
 function tell(status, isLater) {
+	if (inContainer && !hasProgram)
+		return;
 	requestBytes[answerAt] = status;
 	requestBytes[answerAt + 1 + SEED_SIZE] = pipe;
-	writeSync(REQUESTS, requestBytes, answerAt, 1 + SEED_SIZE + (isLater ? 1 : 0), null);
+	writeSync(inContainer ? ANSWERS : REQUESTS, requestBytes, answerAt, 1 + SEED_SIZE + (isLater ? 1 : 0), null);
+}
+
+// In a container: when we are told to, which is when the pipe ends, or may never be.
+function end(status) {
+	try {
+		readSync(REQUESTS, requestBytes, 0, 1, null);
+	} catch {
+		// the program has closed it
+	}
+	reallyExit.call(process, status);
 }
 
 // The program's own listeners come after this one, and are called by it.
@@ -257,7 +310,12 @@ function onExit(status) {
 
 	for (let i = listeners.indexOf(onExit) + 1; i < listeners.length; i++)
 		Reflect.apply(listeners[i], process, [status]);
-	tell(Number(process.exitCode ?? 0) & 0xff);
+
+	const told = Number(process.exitCode ?? 0) & 0xff;
+
+	tell(told);
+	if (hasProgram)
+		end(told);
 }
 
 // Node emits 'exit' before it prints what has happened.
@@ -274,7 +332,7 @@ function noteFailures() {
 		} finally {
 			isFailing = before;
 		}
-		if (!isHandled)
+		if (!isHandled && !inContainer)
 			tell(Number(process.exitCode ?? 1) & 0xff, true);
 		return isHandled;
 	};
@@ -304,6 +362,11 @@ const SAMPLES = [
 	...(typed ? Array(24).fill({ ending: '.ts', text: `enum E { A }\nconst x: number = E.A;${LINES}` }) : []),
 	...Array(60).fill({ ending: '.js', text: LINES }),
 ];
+
+// In a container they are for one run only: each kind once, and none that makes libuv start its threads, for whose
+// end a program's own would have to wait.
+if (inContainer)
+	SAMPLES.splice(0, SAMPLES.length, ...new Set(SAMPLES.slice(12)));
 
 let round = 0;
 let samplesDir;
@@ -447,4 +510,5 @@ process.execArgv = process.execArgv.filter((flag) => flag !== '--no-memory-reduc
 samplesDir = fs.mkdtempSync('/tmp/sample-');
 pipe = firstPipe();
 process.on('beforeExit', onSampleEnd);
-askForPid();
+if (!inContainer)
+	askForPid();

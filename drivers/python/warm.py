@@ -1,20 +1,23 @@
 """warm: `python3 warm.py [MODULE…]` imports the modules, warms itself, and waits for a program to run.
 
-It is what a warm cell's snapshot is made of: the machine is stopped while this waits in its first
-read, and every run starts from there, once. So nothing here is used twice, and what one run leaves in
-the interpreter the next one never sees.
+In a machine it is what a snapshot is made of: the machine is stopped while this waits in its first
+read, and every run starts from there, once. In a container it waits for its one run as it is. So nothing
+here is used twice, and what one run leaves in the interpreter the next one never sees.
 
 A request is made of fields that end with a NUL:
 
     flags         l: print the value of a last expression, as the REPL does
                   a: the program is alone, there are no other files in its workspace
+                  n: its input is /dev/null, which is yet to be opened (containers only)
     path          of the program
     N, N × field  its arguments
     N, N × field  environment variables, NAME=value
     text          the program itself; if there is none, it is read from path
     seed          the last 32 bytes, put there by the machine itself: random, and never the same
 
-The exit status goes back as one byte, and the seed with it. Descriptor 999 exists in warm machines only.
+The exit status goes back as one byte, and the seed with it. In a container descriptor 999 is a pipe, from which
+the length of the rest comes first; descriptor 998 is another, by which the driver says that it is ready, and
+takes the answer. Then it waits for the pipe's end, and ends with the same status.
 """
 
 
@@ -34,6 +37,7 @@ def run(namespace, preload):
     import types
 
     REQUESTS = 999
+    ANSWERS = 998
     PORTION = 8192  # more would come from mmap, and be given back to it: two calls
     SEED_SIZE = 32
     WORKSPACE = "/workspace/"
@@ -200,7 +204,30 @@ def run(namespace, preload):
                 status = status or 120
         return status
 
+    def is_open(fd):
+        try:
+            os.fstat(fd)
+        except OSError:
+            return False
+        return True
+
+    def receive_in_container():
+        os.write(ANSWERS, b"r")
+        length, _, data = os.read(REQUESTS, 65536).partition(b"\0")
+        if not length:
+            os._exit(0)  # there will be none
+        while len(data) < int(length):
+            data += os.read(REQUESTS, 65536)
+        os.set_inheritable(REQUESTS, False)
+        os.set_inheritable(ANSWERS, False)
+        if b"n" in data[:data.index(b"\0")]:
+            os.close(0)
+            os.open("/dev/null", os.O_RDONLY)
+        return data
+
     def receive():
+        if in_container:
+            return receive_in_container()
         data = os.read(REQUESTS, PORTION)
         if len(data) < PORTION:
             return data
@@ -241,7 +268,7 @@ def run(namespace, preload):
                    b"class C:\n    pass\nprint(sum(range(101)), f(3), f'{1 + 1:>5}')\nC()\n")
         failure = USUAL + b"1/0"
         kept = dict(namespace), sys.stdout, sys.stderr, sys.argv[:], sys.orig_argv[:], sys.path[0], dict(os.environ)
-        for _ in range(20):
+        for _ in range(2 if in_container else 20):
             sys.stdout = sys.stderr = io.TextIOWrapper(io.BytesIO(), write_through=True)
             serve(program + bytes(SEED_SIZE))
             serve(USUAL + b"print(sum(range(101)))" + bytes(SEED_SIZE))
@@ -257,6 +284,7 @@ def run(namespace, preload):
         gc.collect()
         gc.freeze()  # nothing of this goes before the end: no need to look at it again
 
+    in_container = is_open(REQUESTS)
     FUTURE_FLAGS = future_flags()
     NAMES_OF_MAIN = 9
     exit_hooks = len(threading._threading_atexits)
@@ -265,16 +293,19 @@ def run(namespace, preload):
     warm_up()
     is_warming = False
     put_on(USUAL_PATH, [])
+    own_pid = os.getpid()
     request = receive()
     status = serve(request)
     if status is INTERRUPTED:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
-    try:
-        os.write(REQUESTS, bytes([status]) + request[-SEED_SIZE:])
-    except OSError:
-        os._exit(status)  # a child that the program has forked comes by here too
-
+    if os.getpid() == own_pid or not in_container:
+        try:
+            os.write(ANSWERS if in_container else REQUESTS, bytes([status]) + request[-SEED_SIZE:])
+            os.read(REQUESTS, 1)
+        except OSError:
+            pass
+    os._exit(status)  # a child that the program has forked comes by here too
 
 import sys  # noqa: E402
 run(globals(), sys.argv[1:])

@@ -43,6 +43,7 @@ struct api {
 	bool is_loopback; /* it listens there only, so that Host must say so */
 	bool needs_keys;  /* though there are none yet: it listens elsewhere */
 	uid_t owner_uid;  /* who started the service */
+	char *openapi;    /* what /openapi.json says, once somebody has asked: openapi_forget() */
 };
 
 struct call {
@@ -92,6 +93,8 @@ void reply_err(struct call *call, const struct err *e);
 void reply_invalid(struct call *call, json_t *errors);
 /* HTTP's status for a kind of error, and its code. */
 unsigned reply_status(enum hotcell_error_kind kind, int sys_errno, const char **ret_code);
+/* Text of our own, which is the same each time: a client that has it already is told so. Copies. docs.c */
+void reply_page(struct call *call, const char *type, const void *text, size_t len);
 /* A file that the client is to keep; takes the descriptor. */
 void reply_download(struct call *call, const char *name, int fd, uint64_t size);
 /* Text that may be no UTF-8. */

@@ -6,7 +6,6 @@
 	{                                                                                          \
 		reply_error(call, 501, "unavailable", "not written yet");                          \
 	}
-LATER(batch_run)
 LATER(sessions_add)
 LATER(sessions_list)
 LATER(sessions_get)
@@ -24,10 +23,3 @@ LATER(session_archive_get)
 LATER(session_archive_put)
 LATER(session_files_expect)
 LATER(session_archive_expect)
-LATER(languages_list)
-LATER(languages_add)
-LATER(languages_remove)
-LATER(openapi_get)
-LATER(docs_page)
-LATER(docs_script)
-LATER(docs_style)

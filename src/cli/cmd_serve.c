@@ -53,6 +53,28 @@ static void parse_options(int argc, char **argv, struct serve_options *ret)
 	}
 }
 
+/* As at the start: the file and the environment may have changed since, the command line has not. */
+static struct config *read_config(void *context, struct err *e)
+{
+	const struct serve_options *o = context;
+	struct config *c = NULL;
+
+	return config_load(o->count, o->settings, &c, e) ? NULL : c;
+}
+
+static int serve(struct config *c, struct serve_options *o)
+{
+	struct supervisor_options options = {
+		.config = c,
+		.run = daemon_run,
+		.read_config = read_config,
+		.context = o,
+	};
+
+	log_setup(c->log_level, c->log_format);
+	return supervisor_run(&options);
+}
+
 int cmd_serve(int argc, char **argv)
 {
 	auto_free char **settings = xalloc((size_t)argc * sizeof(*settings));
@@ -72,8 +94,7 @@ int cmd_serve(int argc, char **argv)
 		config_print(c, stdout);
 		status = stdout_finish() ? EXIT_HOTCELL : 0;
 	} else {
-		log_setup(c->log_level, c->log_format);
-		status = supervisor_run(c, daemon_run);
+		status = serve(c, &o);
 	}
 	config_free(c);
 	return status;

@@ -52,9 +52,7 @@ static void open_standard_descriptors(void)
 		close(fd);
 }
 
-/* Programs of their own, so that what they link does not slow down `hotcell run`: beside this one, else as
- * installed. */
-static int become(const char *program, char **argv)
+int become(const char *program, char **argv)
 {
 	char path[4096];
 	ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 64);

@@ -2,15 +2,16 @@
 
 #include "base/path.h"
 #include "cli/cli.h"
-#include "wire/limits.h"
+#include "cli/limit_options.h"
 
 #include <argp.h>
+#include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 enum key {
-	KEY_LIMIT = 0x100, /* + enum limit */
 	KEY_ISOLATION = 0x200,
 	KEY_MAX_OUTPUT,
 	KEY_ENV,
@@ -24,7 +25,10 @@ enum key {
 	KEY_LANGUAGES,
 	KEY_TRACE,
 	KEY_PROFILE,
+	KEY_LOCAL,
 };
+
+enum { CODE_PIECE = 65536, CODE_MAX = 256 << 20 };
 
 static const char doc[] =
 	"Runs code in a fresh cell. Its output streams through as it comes, and its exit code is "
@@ -66,6 +70,7 @@ static const struct argp_option fixed_options[] = {
 		"print the program's system calls to stderr; with --isolation vm", 5 },
 	{ "quiet", 'q', NULL, 0, "no remarks of hotcell's own, only errors", 5 },
 	{ "languages", KEY_LANGUAGES, "DIR", 0, "further language files (repeatable)", 5 },
+	{ "local", KEY_LOCAL, NULL, 0, "on this machine, though $HOTCELL_SERVER is set", 6 },
 };
 
 enum { FIXED = sizeof(fixed_options) / sizeof(fixed_options[0]) };
@@ -116,39 +121,6 @@ static void add_file(struct argp_state *state, struct run_options *o, const char
 	input->path = colon + 1;
 }
 
-static uint64_t *limit_field(struct hotcell_limits *l, enum limit which)
-{
-	switch (which) {
-	case LIMIT_WALL_MS:
-		return &l->wall_ms;
-	case LIMIT_CPU_MS:
-		return &l->cpu_ms;
-	case LIMIT_MEMORY_BYTES:
-		return &l->memory_bytes;
-	case LIMIT_PROCESSES:
-		return &l->processes;
-	case LIMIT_DISK_BYTES:
-		return &l->disk_bytes;
-	case LIMIT_FILE_BYTES:
-		return &l->file_bytes;
-	case LIMIT_OPEN_FILES:
-		return &l->open_files;
-	case LIMIT_CPUS_MILLI:
-		return &l->cpus_milli;
-	default:
-		return &l->output_bytes;
-	}
-}
-
-static void set_limit(
-	struct argp_state *state, struct run_options *o, enum limit which, const char *value)
-{
-	struct err e;
-
-	if (limit_parse(which, value, limit_field(&o->request.limits, which), &e))
-		argp_error(state, "--%s", e.text);
-}
-
 static void set_max_output(struct argp_state *state, struct run_options *o, const char *value)
 {
 	struct err e;
@@ -195,7 +167,11 @@ static void check_complete(struct argp_state *state, const struct run_options *o
 	if (o->code_file && strcmp(o->code_file, "-") == 0 && o->stdin_path &&
 		strcmp(o->stdin_path, "-") == 0)
 		argp_error(state, "standard input cannot be both the code and the program's input");
-	if (o->request.code && !o->request.language && !o->request.entry &&
+	if (o->is_local && o->server.url)
+		argp_error(state, "both --local and --server were given");
+	if (o->server.key && !options_want_server(o))
+		argp_error(state, "--key is for a service: give --server URL");
+	if (o->request.code && !o->request.language && !o->request.entry && !o->session_id &&
 		strncmp(o->request.code, "#!", 2) != 0)
 		argp_error(state, "-c needs -l LANG");
 }
@@ -221,10 +197,8 @@ static error_t on_option(int key, char *value, struct argp_state *state)
 {
 	struct run_options *o = state->input;
 
-	if (key >= KEY_LIMIT && key < KEY_LIMIT + LIMIT_COUNT) {
-		set_limit(state, o, (enum limit)(key - KEY_LIMIT), value);
+	if (limit_options_set(state, &o->request.limits, key, value))
 		return 0;
-	}
 	switch (key) {
 	case 'l':
 		o->request.language = value;
@@ -280,6 +254,12 @@ static error_t on_option(int key, char *value, struct argp_state *state)
 	case KEY_LANGUAGES:
 		add_string(state, o->dirs, &o->dirs_count, value);
 		return 0;
+	case KEY_LOCAL:
+		o->is_local = true;
+		return 0;
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &o->server;
+		return 0;
 	case ARGP_KEY_ARG:
 		set_code_file(state, o, value);
 		return 0;
@@ -291,39 +271,49 @@ static error_t on_option(int key, char *value, struct argp_state *state)
 	}
 }
 
-/* The limits' options come from their table. */
-static void make_option_table(struct argp_option *ret, char texts[LIMIT_COUNT][160])
-{
-	memcpy(ret, fixed_options, sizeof(fixed_options));
-	ret += FIXED;
-	for (int i = 0; i < LIMIT_COUNT; i++) {
-		const struct limit_row *row = &limit_table[i];
-		static const char *const metavar[] = { "TIME", "SIZE", "N", "N" };
-		char shown[32];
-
-		snprintf(texts[i], 160, row->by_default ? "%s. Default: %s" : "%s", row->meaning,
-			limit_show(row->unit, row->by_default, shown, sizeof(shown)));
-		*ret++ = (struct argp_option){ row->option, KEY_LIMIT + i, metavar[row->unit], 0,
-			texts[i], 4 };
-	}
-	*ret = (struct argp_option){ 0 };
-}
-
 void options_parse(struct run_options *o, int argc, char **argv)
 {
 	static struct argp_option table[FIXED + LIMIT_COUNT + 1];
-	static char texts[LIMIT_COUNT][160];
-	struct argp argp = { table, on_option, "[FILE|-]", doc, NULL, NULL, NULL };
+	static char texts[LIMIT_COUNT][LIMIT_OPTIONS_TEXT];
+	static const struct argp_child children[] = { { &server_options_argp, 0, NULL, 7 }, { 0 } };
+	struct argp argp = { table, on_option, "[FILE|-]", doc, children, NULL, NULL };
 	static char name[] = "hotcell run";
+	static char name_in_session[] = "hotcell session exec";
 
-	make_option_table(table, texts);
-	argv[0] = name;
+	memcpy(table, fixed_options, sizeof(fixed_options));
+	limit_options_make(table + FIXED, UINT_MAX, 4, texts);
+	argv[0] = o->session_id ? name_in_session : name;
 	argp_err_exit_status = EXIT_HOTCELL;
 	argp_parse(&argp, argc, argv, 0, NULL, o);
 	o->request.inputs = o->inputs;
 	o->request.args = o->args;
 	o->request.env = o->env;
 	o->language_dirs = o->dirs;
+}
+
+bool options_want_server(const struct run_options *o)
+{
+	return o->session_id || (!o->is_local && server_options_are_given(&o->server));
+}
+
+int options_read_code(struct run_options *o)
+{
+	ssize_t n;
+
+	do {
+		n = read(STDIN_FILENO, buf_reserve(&o->code, CODE_PIECE), CODE_PIECE);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return complain("standard input: %s", strerror(errno));
+		o->code.len += (size_t)n;
+		if (o->code.len > CODE_MAX)
+			return complain("standard input: more than %d MiB of code", CODE_MAX >> 20);
+	} while (n);
+	buf_add(&o->code, "", 0);
+	o->request.code = o->code.data;
+	o->request.code_len = o->code.len;
+	return 0;
 }
 
 void options_free(struct run_options *o)

@@ -3,6 +3,7 @@
 #define HOTCELL_CLI_OPTIONS_H
 
 #include "base/buf.h"
+#include "cli/server_options.h"
 #include "hotcell.h"
 
 #include <stdbool.h>
@@ -20,6 +21,9 @@ struct run_options {
 	bool stats;
 	bool quiet;
 	bool max_output_given;
+	struct server_options server;
+	bool is_local;          /* --local */
+	const char *session_id; /* set before parsing: these are the words of `session exec` */
 	struct hotcell_input inputs[OPTIONS_LIST_MAX];
 	const char *args[OPTIONS_LIST_MAX];
 	const char *env[OPTIONS_LIST_MAX];
@@ -33,6 +37,10 @@ struct run_options {
 
 /* Ends the program on wrong input (argp does), with a message and EXIT_HOTCELL. */
 void options_parse(struct run_options *o, int argc, char **argv);
+/* Whether a service runs it, not we. */
+bool options_want_server(const struct run_options *o);
+/* The code from standard input. 0, or EXIT_HOTCELL after a complaint. */
+int options_read_code(struct run_options *o);
 void options_free(struct run_options *o);
 
 #endif

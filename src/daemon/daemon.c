@@ -1,6 +1,7 @@
 #include "daemon/daemon.h"
 
 #include "api/api.h"
+#include "api/openapi.h"
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/own.h"
@@ -27,11 +28,10 @@ struct daemon {
 	struct door doors[LISTENERS_MAX];
 	unsigned doors_count;
 	uv_prepare_t before_wait;
-	uv_signal_t signals[3];
+	uv_signal_t signals[2];
 	uv_timer_t look;  /* whether it is ready, or drained */
-	uv_poll_t parent; /* the supervisor, whose end is ours */
+	uv_poll_t settings; /* that the supervisor sends */
 	int64_t drain_ends_ms;
-	bool has_told;
 	int status;
 };
 
@@ -76,7 +76,7 @@ static void on_before_wait(uv_prepare_t *prepare)
 static int open_door(struct daemon *d, const struct listener *listener, struct err *e)
 {
 	struct door *door = &d->doors[d->doors_count];
-	const struct config *c = d->start->config;
+	const struct config *c = d->service.config;
 	struct http_options options = {
 		.listen_fd = listener->fd,
 		.is_local = listener->is_local,
@@ -122,6 +122,7 @@ static void stop(struct daemon *d)
 	d->doors_count = 0;
 	uv_prepare_stop(&d->before_wait);
 	service_close(&d->service);
+	openapi_forget(&d->api);
 	uv_walk(&d->loop, close_handle, NULL);
 }
 
@@ -143,21 +144,33 @@ static void on_end_signal(uv_signal_t *handle, int number)
 	(void)number;
 	if (d->service.is_draining)
 		return;
-	log_info("daemon.draining", { "seconds", .number = (int64_t)d->start->config->drain_s });
+	log_info("daemon.draining", { "seconds", .number = (int64_t)d->service.config->drain_s });
 	service_drain(&d->service);
 	for (unsigned i = 0; i < d->doors_count; i++)
 		http_stop_listening(d->doors[i].http);
-	d->drain_ends_ms = (int64_t)uv_now(&d->loop) + (int64_t)d->start->config->drain_s * 1000;
+	d->drain_ends_ms = (int64_t)uv_now(&d->loop) + (int64_t)d->service.config->drain_s * 1000;
 	uv_timer_start(&d->look, on_draining, 0, DRAIN_LOOK_MS);
 }
 
-static void on_hangup(uv_signal_t *handle, int number)
+/* SIGHUP: the supervisor has read the settings again. Languages are, too. */
+static void on_settings(uv_poll_t *poll, int status, int events)
 {
-	struct daemon *d = handle->data;
+	struct daemon *d = poll->data;
+	struct config *c = NULL;
 	struct err e = { 0 };
 
-	(void)number;
-	log_info("daemon.reloading", { "what", .text = "languages" });
+	(void)status;
+	(void)events;
+	if (supervisor_take_settings(d->start->settings_fd, &c, &e)) {
+		if (e.kind == ERR_GONE)
+			uv_poll_stop(poll); /* and so are we, in a moment */
+		else
+			log_error("daemon.reload_failed", { "text", .text = e.text });
+		return;
+	}
+	log_info("daemon.reloading", { "what", .text = "settings and languages" });
+	service_set_config(&d->service, c);
+	log_setup(c->log_level, c->log_format);
 	if (engines_reload(&d->service, &e))
 		log_error("daemon.reload_failed", { "text", .text = e.text });
 }
@@ -235,7 +248,10 @@ static int begin(struct daemon *d, struct err *e)
 			return -1;
 	watch_signal(d, 0, SIGTERM, on_end_signal);
 	watch_signal(d, 1, SIGINT, on_end_signal);
-	watch_signal(d, 2, SIGHUP, on_hangup);
+	signal(SIGHUP, SIG_IGN); /* the supervisor's */
+	uv_poll_init(&d->loop, &d->settings, d->start->settings_fd);
+	d->settings.data = d;
+	uv_poll_start(&d->settings, UV_READABLE, on_settings);
 	uv_prepare_start(&d->before_wait, on_before_wait);
 	uv_timer_start(&d->look, on_ready_look, 0, READY_LOOK_MS);
 	supervisor_tell_ready(d->start->control_fd);

@@ -30,8 +30,9 @@ bool again_wanted(struct hotcell_work *work, const struct msg_exited *m)
 {
 	const struct hotcell_request *q = &work->request;
 
-	if (q->isolation != HOTCELL_ISOLATION_AUTO || q->cell || work->raw_argv || q->trace ||
-		q->profile || !is_unseen(work))
+	/* A cell that is to be used again has what others left in it. */
+	if (q->isolation != HOTCELL_ISOLATION_AUTO || (q->cell && !work->clears && !q->cell_ends) ||
+		work->raw_argv || q->trace || q->profile || !is_unseen(work))
 		return false;
 	if (misses_call(work, m))
 		snprintf(work->why, sizeof(work->why),
@@ -75,6 +76,7 @@ void again_forget(struct hotcell_work *work)
 	own_close(&work->stage_fd);
 	work->warm_request = work->carried = (struct buf){ 0 };
 	work->out_dir_fd = work->stage_fd = -1;
+	work->by_driver = false;
 	work->may_be_quiet = work->is_quiet = work->has_gone_out = false;
 	work->quiet_us = 0;
 	work->compiled = work->compiles_apart = false;

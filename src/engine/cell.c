@@ -13,6 +13,24 @@
 /* CPU_SLACK_US, for each millisecond of the limit: so little of a cell's time that it does not matter. */
 enum { CONTROL_BUFFER = 4 * FRAME_MAX, CPU_SLACK_US = 10 };
 
+static void on_frame(struct hotcell_cell *cell, uint8_t type, struct frame_in *in)
+{
+	if (type == CELL_WAITS && get_bare(in))
+		cell->driver_waits = true;
+	else if (cell->work)
+		run_on_frame(cell->work, type, in);
+}
+
+void cell_notice(struct hotcell_cell *cell)
+{
+	struct frame_in in;
+	uint8_t type;
+
+	while (!cell->work && frame_recv(cell->control_fd, cell->engine->in_buffer, MSG_DONTWAIT,
+				      &type, &in, NULL) == 1)
+		on_frame(cell, type, &in);
+}
+
 static void on_event(struct hotcell *h, struct source *source, uint32_t events)
 {
 	struct hotcell_cell *cell =
@@ -26,22 +44,21 @@ static void on_event(struct hotcell *h, struct source *source, uint32_t events)
 			frame_recv(cell->control_fd, h->in_buffer, MSG_DONTWAIT, &type, &in, NULL);
 
 		if (got == 1) {
-			if (work)
-				run_on_frame(work, type, &in);
+			on_frame(cell, type, &in);
 		} else if (got == 0 || errno != EAGAIN) {
 			/* What ended it, the warden will tell. A cell that sends what cannot be a
 			 * frame is not listened to any more. */
-			epoll_ctl(h->epoll_fd, EPOLL_CTL_DEL, cell->control_fd, NULL);
+			source_remove(h, &cell->source, cell->control_fd);
 			cell->is_deaf = true;
-			if (got != 0) {
+			if (got < 0 && errno == EBADMSG)
 				err_set(&cell->failure, ERR_PROTOCOL,
 					"the cell sent what cannot be a frame");
+			if (got != 0)
 				cell_kill(cell);
-			}
 		}
 		return; /* one thing at a time: the work may be done, and the cell gone */
 	}
-	if (events & EPOLLOUT) {
+	if ((events & EPOLLOUT) && cell->wants_room) {
 		cell->wants_room = false;
 		cell_watch(cell);
 		if (work)
@@ -63,27 +80,27 @@ void cell_watch(struct hotcell_cell *cell)
 	epoll_ctl(cell->engine->epoll_fd, EPOLL_CTL_MOD, cell->control_fd, &event);
 }
 
-void cell_drain(struct hotcell_cell *cell)
+void cell_end(struct hotcell_cell *cell)
 {
 	struct hotcell *h = cell->engine;
+	struct hotcell_work *work = cell->work;
+	uint32_t id = cell->id;
+	struct frame_in in;
+	uint8_t type;
 
-	while (cell->work) {
-		struct frame_in in;
-		uint8_t type;
-
-		if (frame_recv(cell->control_fd, h->in_buffer, MSG_DONTWAIT, &type, &in, NULL) != 1)
-			return;
-		/* Handling the last one may end the work, and free an own cell with it. */
-		if (type == CELL_OUTPUT || type == CELL_EXITED)
-			run_on_frame(cell->work, type, &in);
-		else
-			return;
-	}
+	cell->gone = true;
+	while (work && run_is_in(work, id) &&
+		frame_recv(cell->control_fd, h->in_buffer, MSG_DONTWAIT, &type, &in, NULL) == 1 &&
+		(type == CELL_OUTPUT || type == CELL_EXITED))
+		run_on_frame(work, type, &in);
+	/* What it had sent may have ended the work, and freed an own cell with it. */
+	if (work && run_is_in(work, id))
+		run_on_gone(work);
 }
 
 struct hotcell_cell *cell_find(struct hotcell *h, const struct link *link, uint32_t id)
 {
-	struct hotcell_cell *cell = h->cells;
+	struct hotcell_cell *cell = h->cells[id % CELL_ROWS];
 
 	while (cell && (cell->id != id || cell->link != link))
 		cell = cell->next;
@@ -92,14 +109,14 @@ struct hotcell_cell *cell_find(struct hotcell *h, const struct link *link, uint3
 
 static void forget(struct hotcell_cell *cell)
 {
-	struct hotcell_cell **at = &cell->engine->cells;
+	struct hotcell_cell **at = &cell->engine->cells[cell->id % CELL_ROWS];
 
 	while (*at && *at != cell)
 		at = &(*at)->next;
 	if (*at)
 		*at = cell->next;
 	line_close(cell);
-	epoll_ctl(cell->engine->epoll_fd, EPOLL_CTL_DEL, cell->control_fd, NULL);
+	source_remove(cell->engine, &cell->source, cell->control_fd);
 	own_close(&cell->control_fd);
 	free(cell->workspace);
 	strings_free(cell->needs);
@@ -119,7 +136,6 @@ int cell_make(
 		.binds_count = wish->needs_count,
 	};
 	struct hotcell_cell *cell;
-	struct epoll_event event = { .events = EPOLLIN };
 	int size = CONTROL_BUFFER;
 	int ends[2];
 
@@ -151,11 +167,10 @@ int cell_make(
 	for (unsigned i = 0; i < wish->needs_count; i++)
 		cell->needs[i] = xstrdup(wish->needs[i]);
 	cell->source.on_event = on_event;
-	cell->next = h->cells;
-	h->cells = cell;
-	event.data.ptr = &cell->source;
-	cell->watched = event.events;
-	epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, cell->control_fd, &event);
+	cell->next = h->cells[cell->id % CELL_ROWS];
+	h->cells[cell->id % CELL_ROWS] = cell;
+	cell->watched = EPOLLIN;
+	source_add(h, &cell->source, cell->control_fd, cell->watched);
 	*ret = cell;
 	return 0;
 }
@@ -198,8 +213,8 @@ int cell_suit(struct hotcell_cell *cell, const struct cell_wish *wish, struct er
 	/* A machine that waits has what it was started with. */
 	if (!same_machine(&wanted, &cell->limits))
 		cell->warm = NULL;
-	/* The warden counts a cell's time from when it was last told its limits. */
-	if (memcmp(&wanted, &cell->limits, sizeof(wanted)) != 0 ||
+	/* The warden counts a cell's time, and what was killed in it, from when it was last told its limits. */
+	if (memcmp(&wanted, &cell->limits, sizeof(wanted)) != 0 || cell->is_counted ||
 		cell->cpu_used_us > wanted.at[LIMIT_CPU_MS] * CPU_SLACK_US)
 		cell_limit(cell, &wanted);
 	return 0;
@@ -211,7 +226,7 @@ enum hotcell_cell_state hotcell_cell_state(const struct hotcell_cell *cell)
 		return HOTCELL_CELL_GONE;
 	if (cell->work)
 		return HOTCELL_CELL_BUSY;
-	return cell->made ? HOTCELL_CELL_READY : HOTCELL_CELL_MAKING;
+	return cell->made && !driver_is_warming(cell) ? HOTCELL_CELL_READY : HOTCELL_CELL_MAKING;
 }
 
 const char *hotcell_cell_isolation(const struct hotcell_cell *cell)
@@ -248,6 +263,7 @@ int cell_limit(struct hotcell_cell *cell, const struct limits *limits)
 {
 	cell->limits = *limits;
 	cell->cpu_used_us = 0;
+	cell->is_counted = false;
 	put_limit(&cell->engine->out, &(struct msg_limit){ .cell = cell->id, .limits = *limits });
 	return tell_warden(cell);
 }

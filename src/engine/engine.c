@@ -13,8 +13,6 @@
 #include <sys/epoll.h>
 #include <sys/stat.h>
 
-enum { EVENTS_MAX = 64 };
-
 _Static_assert((int)HOTCELL_ERROR_GONE == (int)ERR_GONE, "the kinds of errors are the same");
 
 const char *hotcell_version(void)
@@ -218,10 +216,11 @@ static void close_engine(struct hotcell *h, bool wait)
 	if (!h)
 		return;
 	prepare_end_all(h);
-	while (h->cells)
-		hotcell_cell_free(h->cells);
+	for (size_t i = 0; i < COUNT(h->cells); i++)
+		while (h->cells[i])
+			hotcell_cell_free(h->cells[i]);
 	for (int kind = 0; kind <= ISOLATION_VM; kind++)
-		link_close(&h->links[kind], wait);
+		link_close(h, &h->links[kind], wait);
 	snapshot_close_all(h);
 	if (h->registry)
 		tool_forget_all(h);
@@ -266,23 +265,53 @@ int hotcell_fd(const struct hotcell *h)
 	return h->epoll_fd;
 }
 
+enum { EVENTS_MAX = 64 };
+
+/* Handling one event may end what another one is about: source_remove() takes that out. While an event is
+ * handled, somebody may wait for others: then there is a batch within a batch. */
+struct batch {
+	struct batch *outer;
+	struct epoll_event events[EVENTS_MAX];
+	int count;
+	int at; /* the next one */
+};
+
+int source_add(struct hotcell *h, struct source *source, int fd, uint32_t events)
+{
+	struct epoll_event event = { .events = events, .data.ptr = source };
+
+	return epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+int source_remove(struct hotcell *h, const struct source *source, int fd)
+{
+	for (struct batch *batch = h->batch; batch; batch = batch->outer)
+		for (int i = batch->at; i < batch->count; i++)
+			if (batch->events[i].data.ptr == source)
+				batch->events[i].data.ptr = NULL;
+	return epoll_ctl(h->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
 int hotcell_dispatch(struct hotcell *h, int timeout_ms, struct hotcell_error *error)
 {
-	struct epoll_event event;
+	struct batch batch = { .outer = h->batch };
 	struct err e = { 0 };
-	/* One event at a time: handling it may free what the next one would point to. */
-	int count = epoll_wait(h->epoll_fd, &event, 1, timeout_ms);
 
-	if (count < 0 && errno != EINTR) {
+	batch.count = epoll_wait(h->epoll_fd, batch.events, EVENTS_MAX, timeout_ms);
+	if (batch.count < 0 && errno != EINTR) {
 		err_sys(&e, "epoll_wait");
 		error_out(error, &e);
 		return -1;
 	}
-	if (count == 1) {
-		struct source *source = event.data.ptr;
+	h->batch = &batch;
+	while (batch.at < batch.count) {
+		const struct epoll_event *event = &batch.events[batch.at++];
+		struct source *source = event->data.ptr;
 
-		source->on_event(h, source, event.events);
+		if (source)
+			source->on_event(h, source, event->events);
 	}
+	h->batch = batch.outer;
 	prepare_step_all(h);
 	return 0;
 }

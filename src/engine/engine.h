@@ -36,7 +36,7 @@ struct link {
 };
 
 struct hotcell_cell {
-	struct hotcell_cell *next;
+	struct hotcell_cell *next; /* of its row */
 	struct source source;
 	struct hotcell *engine;
 	struct link *link;
@@ -57,14 +57,22 @@ struct hotcell_cell {
 	uint32_t watched;           /* what it watches for now */
 	bool is_deaf;               /* it watches for nothing any more: the cell hung up */
 	const struct profile *warm; /* of the machine that waits in it; NULL: none does */
-	bool has_leftovers;         /* files of a run before, which were not cleared */
-	uint64_t cpu_used_us;       /* by runs in it since cell_limit() */
-	struct err failure;         /* why it is gone, if it failed */
+	const struct candidate
+		*driver;             /* whose driver was started in it; NULL: none, or it is used */
+	bool driver_waits;           /* it is ready */
+	struct limits driver_limits; /* that it was started with */
+	bool has_leftovers;          /* files of a run before, which were not cleared */
+	uint64_t cpu_used_us;        /* by runs in it since cell_limit() */
+	bool is_counted;             /* a run has ended in it that the warden counted for */
+	struct err failure;          /* why it is gone, if it failed */
 	struct usage last_usage;
 };
 
+enum { CELL_ROWS = 1024 };
+
 struct hotcell {
 	int epoll_fd;
+	struct batch *batch; /* of events, which is being handled */
 	struct registry *registry;
 	struct probe_cache *cache;
 	char *cache_dir; /* NULL = nothing is kept */
@@ -83,7 +91,8 @@ struct hotcell {
 	void *context;                       /* for that */
 	bool has_kvm;                        /* its wardens have */
 	struct link links[ISOLATION_VM + 1]; /* by kind */
-	struct hotcell_cell *cells;
+	struct hotcell_cell
+		*cells[CELL_ROWS]; /* by number, so that one of thousands is soon found */
 	uint32_t next_cell;
 	struct {
 		struct source source;
@@ -97,6 +106,11 @@ struct hotcell {
 
 void error_out(struct hotcell_error *ret, const struct err *e);
 
+/* ---- engine.c: what epoll tells ---- */
+int source_add(struct hotcell *h, struct source *source, int fd, uint32_t events);
+/* From here on it is told nothing, also not what has happened already. */
+int source_remove(struct hotcell *h, const struct source *source, int fd);
+
 /* ---- link.c ---- */
 /* "container" and so on. */
 const char *isolation_name(enum isolation_kind kind);
@@ -106,7 +120,7 @@ int link_start(struct hotcell *h, struct link *link, bool check, struct err *e);
 int link_seal(struct hotcell *h, struct link *link, struct err *e);
 /* Sends h->out. */
 int link_send(struct hotcell *h, struct link *link, int fd, struct err *e);
-void link_close(struct link *link, bool wait);
+void link_close(struct hotcell *h, struct link *link, bool wait);
 
 /* ---- cell.c ---- */
 struct cell_wish {
@@ -125,9 +139,12 @@ int cell_make(
 int cell_suit(struct hotcell_cell *cell, const struct cell_wish *wish, struct err *e);
 /* Ends it and forgets it. */
 void cell_drop(struct hotcell_cell *cell);
-/* Hands the work what the cell had sent before it ended. */
-void cell_drain(struct hotcell_cell *cell);
+/* It is gone, whatever it has sent before: its work is told that, and then of its end. An own cell is
+ * freed with its work. */
+void cell_end(struct hotcell_cell *cell);
 struct hotcell_cell *cell_find(struct hotcell *h, const struct link *link, uint32_t id);
+/* Takes note of what it has sent while nothing runs in it. */
+void cell_notice(struct hotcell_cell *cell);
 /* Sends h->out on the control socket: 0 sent, 1 no room now (on_room will be called), -1 gone. */
 int cell_send(struct hotcell_cell *cell);
 /* Its work, or what that waits for, is another one: epoll is told. */
@@ -148,6 +165,20 @@ int line_rehearse(struct hotcell_cell *cell, const struct buf *rehearsal, struct
 void line_close(struct hotcell_cell *cell);
 /* Gives it a request with `flags`. If it is gone already, that is told by an event. */
 void line_ask(struct hotcell_cell *cell, uint8_t flags, const struct buf *request);
+
+/* ---- driver.c: a driver that waits in a cell which is no vm ---- */
+struct tool;
+/* Its command, with the modules of `profile`; to be freed with strings_free(). */
+char **driver_command(const struct tool *tool, const struct profile *profile);
+/* Starts it. */
+int driver_open(struct hotcell_cell *cell, const struct tool *tool, const struct profile *profile,
+	struct err *e);
+/* Whether one waits in the cell for a run by `tool`. */
+bool driver_is_ready(struct hotcell_cell *cell, const struct tool *tool);
+/* Whether one was started that is not ready yet. */
+bool driver_is_warming(const struct hotcell_cell *cell);
+/* Whether it has the limits that a run is to have. */
+bool driver_suits(const struct hotcell_cell *cell, const struct limits *limits);
 
 /* ---- tool.c: a language as it is installed here ---- */
 struct tool {
@@ -208,6 +239,8 @@ int start_raw(struct hotcell *h, const struct tool *tool, const struct raw *raw,
 void run_on_made(struct hotcell_work *work);
 void run_on_frame(struct hotcell_work *work, uint8_t type, struct frame_in *in);
 void run_on_room(struct hotcell_work *work);
+/* Whether it is in the cell of that number. */
+bool run_is_in(const struct hotcell_work *work, uint32_t cell);
 /* Whether nothing is to be taken from its cell now. */
 bool run_is_paused(const struct hotcell_work *work);
 /* What a warm machine says, and that it is gone. */

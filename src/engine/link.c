@@ -72,7 +72,6 @@ static void on_gone(struct hotcell *h, struct link *link, struct frame_in *in)
 	cell = cell_find(h, link, m.cell);
 	if (!cell)
 		return;
-	cell->gone = true;
 	cell->last_usage = m.usage;
 	cell->never_up = m.failed;
 	if (cell->failure.kind != ERR_NONE)
@@ -82,28 +81,28 @@ static void on_gone(struct hotcell *h, struct link *link, struct frame_in *in)
 	else
 		err_set(&cell->failure, ERR_GONE, "the cell ended unexpectedly%s%s",
 			*m.text ? ": " : "", m.text);
-	cell_drain(cell);
-	if (cell->work)
-		run_on_gone(cell->work);
+	cell_end(cell);
+}
+
+static void lose_cell(struct hotcell_cell *cell)
+{
+	err_set(&cell->failure, ERR_GONE, "hotcell-warden ended unexpectedly");
+	cell_end(cell);
 }
 
 /* The warden is no more, and so are all its cells. */
 static void on_lost(struct hotcell *h, struct link *link)
 {
-	link_close(link, true);
+	link_close(h, link, true);
 	link->is_lost = true;
-	for (struct hotcell_cell *cell = h->cells; cell;) {
-		struct hotcell_cell *next = cell->next;
+	for (size_t i = 0; i < COUNT(h->cells); i++)
+		for (struct hotcell_cell *cell = h->cells[i]; cell;) {
+			struct hotcell_cell *next = cell->next;
 
-		if (cell->link == link && !cell->gone) {
-			cell->gone = true;
-			err_set(&cell->failure, ERR_GONE, "hotcell-warden ended unexpectedly");
-			cell_drain(cell);
-			if (cell->work)
-				run_on_gone(cell->work);
+			if (cell->link == link && !cell->gone)
+				lose_cell(cell);
+			cell = next;
 		}
-		cell = next;
-	}
 }
 
 static void on_event(struct hotcell *h, struct source *source, uint32_t events)
@@ -184,16 +183,13 @@ static int ask_for_warden(struct hotcell *h, struct link *link, bool check, stru
 
 int link_start(struct hotcell *h, struct link *link, bool check, struct err *e)
 {
-	struct epoll_event event = { .events = EPOLLIN, .data.ptr = &link->source };
-
 	if (link->socket_fd >= 0)
 		return 0;
 	if (h->start_warden ? ask_for_warden(h, link, check, e) : spawn_warden(h, link, check, e))
 		return -1;
 	link->sealed = link->is_lost = false;
 	link->source.on_event = on_event;
-	epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, link->socket_fd, &event);
-	return 0;
+	return source_add(h, &link->source, link->socket_fd, EPOLLIN) ? err_sys(e, "epoll") : 0;
 }
 
 int link_send(struct hotcell *h, struct link *link, int fd, struct err *e)
@@ -245,10 +241,11 @@ int hotcell_is_well(const struct hotcell *h)
 	return 1;
 }
 
-void link_close(struct link *link, bool wait)
+void link_close(struct hotcell *h, struct link *link, bool wait)
 {
 	if (link->socket_fd < 0)
 		return;
+	source_remove(h, &link->source, link->socket_fd);
 	close(take_fd(&link->socket_fd));
 	if (link->pid_fd < 0)
 		return;

@@ -109,21 +109,6 @@ static bool is_made_by_another(const struct hotcell_preparation *p)
 	return false;
 }
 
-/* The driver, up to where it waits. */
-static char **driver_command(const struct hotcell_preparation *p)
-{
-	auto_free const char **modules = xalloc((p->profile->modules.count + 1) * sizeof(*modules));
-	struct expansion x = {
-		.program = p->tool.program,
-		.drivers = CELL_DRIVERS_DIR,
-		.args = modules,
-	};
-
-	for (unsigned i = 0; i < p->profile->modules.count; i++)
-		modules[i] = p->profile->modules.at[i];
-	return command_expand(snapshot_command(&p->tool), &x);
-}
-
 static enum step warm(struct hotcell_preparation *p)
 {
 	struct hotcell *h = p->engine;
@@ -140,7 +125,7 @@ static enum step warm(struct hotcell_preparation *p)
 	p->fd = raw.snapshot_fd = snapshot_new(&p->failure);
 	if (p->fd < 0)
 		return DONE;
-	raw.argv = driver_command(p);
+	raw.argv = driver_command(&p->tool, p->profile);
 	return start_raw(h, &p->tool, &raw, &p->work, &p->failure) ? DONE : WARMING;
 }
 
@@ -295,6 +280,9 @@ int hotcell_prepare(struct hotcell *h, const struct hotcell_request *request,
 		error_out(error, &e);
 		return -1;
 	}
+	/* A container's driver starts from nothing. */
+	if (kind != ISOLATION_VM)
+		profile = NULL;
 	*ret = new (h, language, kind);
 	(*ret)->want_version = true;
 	(*ret)->profile = profile;

@@ -180,14 +180,14 @@ int request_wish(const struct hotcell_request *q, const struct tool *tool, struc
 }
 
 int request_stage_inputs(
-	const struct hotcell_input *inputs, size_t count, struct staging *s, struct err *e)
+	const struct hotcell_input *inputs, size_t count, struct staging *ret, struct err *e)
 {
 	for (size_t i = 0; i < count; i++) {
 		const struct hotcell_input *input = &inputs[i];
 		const char *path = input_path(input);
 		int failed = input->host_path ?
-				     staging_add_host(s, input->host_path, path, e) :
-				     staging_add_data(s, path, input->data, input->data_len, e);
+				     staging_add_host(ret, input->host_path, path, e) :
+				     staging_add_data(ret, path, input->data, input->data_len, e);
 
 		if (failed)
 			return -1;
@@ -338,6 +338,11 @@ static const struct strings *choose_command(const struct hotcell_work *work, boo
 	return tool_command(&c->run, &l->run);
 }
 
+static bool has_stdin(const struct hotcell_request *q)
+{
+	return q->have_stdin_fd || q->stdin_data;
+}
+
 static void fill_limits(const struct hotcell_work *work, bool compile, struct msg_exec *m)
 {
 	struct limits l = work->limits;
@@ -353,9 +358,7 @@ static void fill_limits(const struct hotcell_work *work, bool compile, struct ms
 	m->memory_bytes = l.at[LIMIT_MEMORY_BYTES];
 	m->trace = !compile && work->request.trace;
 	m->list_when_done = !compile && !work->raw_argv;
-	m->stdin_kind = !compile && (work->request.have_stdin_fd || work->request.stdin_data) ?
-				STDIN_STREAM :
-				STDIN_NULL;
+	m->stdin_kind = !compile && has_stdin(&work->request) ? STDIN_STREAM : STDIN_NULL;
 }
 
 static int fill_argv(struct msg_exec *m, char **argv, struct err *e)
@@ -423,13 +426,24 @@ static bool is_told_early(const struct limits *limits)
 	return most && most <= EXITED_OUTPUT_MAX;
 }
 
+/* drivers/python/warm.py says what they mean. */
+static void add_flags(struct buf *b, const struct hotcell_work *work)
+{
+	char flags[8];
+
+	snprintf(flags, sizeof(flags), "%s%s%s", work->request.last_line ? "l" : "",
+		is_alone(work) ? "a" : "",
+		work->by_driver && !has_stdin(&work->request) ? "n" : "");
+	add_field(b, flags);
+}
+
 int request_build_warm(struct hotcell_work *work, struct err *e)
 {
 	const struct hotcell_request *q = &work->request;
 	auto_free char *path = path_join(work->cell->workspace, work->entry);
 	struct buf *b = &work->warm_request;
 
-	add_field(b, q->last_line ? (is_alone(work) ? "la" : "l") : is_alone(work) ? "a" : "");
+	add_flags(b, work);
 	add_field(b, path);
 	add_list(b, q->args);
 	for (const char *const *at = q->env; at && *at; at++)
@@ -443,7 +457,7 @@ int request_build_warm(struct hotcell_work *work, struct err *e)
 	/* The text itself, where it fits: the driver need not read the file then. */
 	if (q->code && b->len + request_code_length(q) <= FRAME_DATA_MAX) {
 		buf_add(b, q->code, request_code_length(q));
-		work->may_be_quiet = is_alone(work) && !q->have_stdin_fd && !q->stdin_data &&
+		work->may_be_quiet = !work->by_driver && is_alone(work) && !has_stdin(q) &&
 				     !is_told_early(&work->limits);
 	}
 	return 0;
@@ -493,28 +507,53 @@ static int exec_warm(struct hotcell_work *work, struct err *e)
 	return send_exec(work, &m, e);
 }
 
-int request_exec(struct hotcell_work *work, bool compile, struct err *e)
+int request_ask_driver(struct hotcell_work *work, struct err *e)
+{
+	put_data(&work->engine->out, CELL_REQUEST,
+		&(struct msg_data){
+			(const uint8_t *)work->warm_request.data, work->warm_request.len });
+	if (work->engine->out.overflow)
+		return err_set(e, ERR_LIMIT, "arguments and environment together are over %d bytes",
+			FRAME_MAX);
+	return 0;
+}
+
+static int exec_command(struct hotcell_work *work, bool compile, enum exec_warm warm, struct err *e)
 {
 	static struct msg_exec m;
 	struct places places;
 	char **argv = work->raw_argv;
 	int failed;
 
-	if (work->profile && !work->raw_argv)
-		return exec_warm(work, e);
 	m = (struct msg_exec){ 0 };
 	find_places(work, &places);
 	expand(work, compile, &places, &argv);
 	fill_limits(work, compile, &m);
 	failed = fill_argv(&m, argv, e) || fill_env(work, &m, &places, e) ? -1 : 0;
-	if (work->raw_argv && work->snapshot_fd >= 0) {
-		m.warm = EXEC_SNAPSHOT;
+	m.warm = (uint8_t)warm;
+	if (warm == EXEC_SNAPSHOT)
 		m.file_bytes = 0;
-	}
+	/* Its time does not count yet. What it uses for a program, the warden counts. */
+	if (warm == EXEC_WARM_START)
+		m.cpu_ms = 0;
 	if (!failed)
 		failed = send_exec(work, &m, e);
 	free_places(&places);
 	if (argv != work->raw_argv)
 		strings_free(argv);
 	return failed;
+}
+
+int request_start_driver(struct hotcell_work *work, struct err *e)
+{
+	return exec_command(work, false, EXEC_WARM_START, e);
+}
+
+int request_exec(struct hotcell_work *work, bool compile, struct err *e)
+{
+	if (work->profile && !work->raw_argv)
+		return exec_warm(work, e);
+	if (work->raw_argv && work->snapshot_fd >= 0)
+		return exec_command(work, compile, EXEC_SNAPSHOT, e);
+	return exec_command(work, compile, work->by_driver ? EXEC_WARM_RUN : EXEC_COLD, e);
 }

@@ -25,6 +25,10 @@ int request_stage(const struct hotcell_request *q, const struct tool *tool, stru
 	char **ret_entry, struct err *e);
 /* What a warm machine's driver is asked. */
 int request_build_warm(struct hotcell_work *work, struct err *e);
+/* The same as a REQUEST frame in h->out. */
+int request_ask_driver(struct hotcell_work *work, struct err *e);
+/* The command of a driver that is to wait, work->raw_argv, as an EXEC frame in h->out. */
+int request_start_driver(struct hotcell_work *work, struct err *e);
 /* The command of a step as an EXEC frame in h->out. */
 int request_exec(struct hotcell_work *work, bool compile, struct err *e);
 bool request_compiles(const struct hotcell_work *work);

@@ -171,7 +171,7 @@ void result_complete(struct hotcell_work *work)
 	if (r->reason == HOTCELL_TIMEOUT)
 		r->exit_code = -1;
 	r->duration_us = work->exited.wall_us;
-	r->warm = work->profile != NULL;
+	r->warm = work->profile || work->exited.waited;
 	r->vm.exits = work->exited.vm.exits;
 	r->vm.unknown_calls = work->exited.vm.unknown_calls;
 	memcpy(r->vm.missing_call, work->exited.vm.missing_call, sizeof(r->vm.missing_call));

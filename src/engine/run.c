@@ -29,6 +29,11 @@ void work_goto(struct hotcell_work *work, enum work_step step)
 		cell_watch(work->cell);
 }
 
+bool run_is_in(const struct hotcell_work *work, uint32_t cell)
+{
+	return work->cell && work->cell->id == cell;
+}
+
 /* Only a program's output can wait. What comes without one is asked for, and is soon over. */
 bool run_is_paused(const struct hotcell_work *work)
 {
@@ -91,6 +96,14 @@ static void begin_exec(struct hotcell_work *work, bool compile)
 	} else if (work->step == WORK_COMPILING) {
 		cell_limit(work->cell, &work->limits);
 	}
+	if (work->by_driver) {
+		if (request_ask_driver(work, &e)) {
+			work_fail(work, &e);
+			return;
+		}
+		if (cell_send(work->cell) != 0)
+			return; /* as below */
+	}
 	if (rehearse(work, &e) || request_exec(work, compile, &e)) {
 		work_fail(work, &e);
 		return;
@@ -100,6 +113,9 @@ static void begin_exec(struct hotcell_work *work, bool compile)
 		return;
 	work_goto(work, compile ? WORK_COMPILING : WORK_RUNNING);
 	set_wall_timer(work);
+	if (work->interrupts)
+		cell_order(work->cell, ORDER_INTERRUPT);
+	work->interrupts = false;
 	if (work->profile && !work->raw_argv && !work->has_gone_out)
 		line_ask(work->cell, warm_flags(work) | WARM_OUT, &work->warm_request);
 	if (!compile && (work->request.have_stdin_fd || work->request.stdin_data))
@@ -165,6 +181,7 @@ static void settle(struct hotcell_work *work, bool compiled)
 		return;
 	}
 	work->cell->warm = NULL;
+	work->cell->is_counted = true;
 	if (cell_account(work->cell))
 		work->have_usage = true;
 }
@@ -257,6 +274,8 @@ static void begin_again(struct hotcell_work *work)
 	again_forget(work);
 	work_goto(work, WORK_MAKING);
 	work->wish.kind = ISOLATION_CONTAINER;
+	work->request.cell = NULL;
+	work->request.cell_ends = work->request.machine_ends = 0;
 	if (start_set_out(work, &e))
 		work_fail(work, &e);
 }
@@ -461,6 +480,9 @@ void run_on_line_end(struct hotcell_work *work)
 void run_on_usage(struct hotcell_work *work, const struct usage *usage)
 {
 	work->usage = *usage;
+	/* A cell that was made before has used more than the run: others were in it, or its driver was warmed. */
+	if (!work->owns_cell)
+		work->usage.cpu_us = work->exited.cpu_us;
 	work->have_usage = true;
 	step_if_settled(work);
 }
@@ -550,4 +572,14 @@ void hotcell_cancel(struct hotcell_work *work)
 	}
 	cell_order(work->cell, ORDER_CANCEL);
 	set_timer(work, CANCEL_REPEAT_MS);
+}
+
+/* What a machine has for itself alone (wire/vmm_warm.h), no keeper could pass on to it: once it goes out. It does
+ * so soon. */
+void hotcell_interrupt(struct hotcell_work *work)
+{
+	if (work->is_quiet && work->step == WORK_RUNNING)
+		work->interrupts = true;
+	else if (work->step == WORK_COMPILING || work->step == WORK_RUNNING)
+		cell_order(work->cell, ORDER_INTERRUPT);
 }

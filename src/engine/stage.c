@@ -96,14 +96,15 @@ static void on_stdin_event(struct hotcell *h, struct source *source, uint32_t ev
 
 static void poll_stdin(struct hotcell_work *work, bool on)
 {
-	struct epoll_event event = { .events = EPOLLIN, .data.ptr = &work->stdin_source };
+	struct hotcell *h = work->engine;
+	struct source *source = &work->stdin_source;
+	int fd = work->request.stdin_fd;
 
 	if (on == work->stdin_polled)
 		return;
 	work->stdin_source.on_event = on_stdin_event;
 	/* A regular file cannot be polled, and need not be: it is always ready. */
-	if (epoll_ctl(work->engine->epoll_fd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL,
-		    work->request.stdin_fd, &event) == 0)
+	if ((on ? source_add(h, source, fd, EPOLLIN) : source_remove(h, source, fd)) == 0)
 		work->stdin_polled = on;
 }
 

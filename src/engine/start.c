@@ -22,6 +22,13 @@ static int take_compilers_cell(struct hotcell_work *work, struct err *e)
 											      0;
 }
 
+/* Its program begins now, and so does its time. */
+static int take_driver(struct hotcell_work *work, struct err *e)
+{
+	cell_limit(work->cell, &work->cell->limits);
+	return request_build_warm(work, e);
+}
+
 static int begin(struct hotcell_work *work, const struct cell_wish *wish, struct err *e)
 {
 	work->limits = wish->limits;
@@ -32,6 +39,8 @@ static int begin(struct hotcell_work *work, const struct cell_wish *wish, struct
 	if (work->profile && (line_open(work->cell, work->profile, work->snapshot_fd,
 				      work_is_machines_last(work), &(struct buf){ 0 }, e) ||
 				     request_build_warm(work, e)))
+		return -1;
+	if (work->by_driver && take_driver(work, e))
 		return -1;
 	result_begin(work);
 	work_enter_cell(work);
@@ -50,21 +59,21 @@ static bool may_be_warm(const struct hotcell *h, const struct hotcell_request *q
 	return is_for_machines(q, kind) && snapshot_is_possible(h, tool);
 }
 
-/* Which one suits the request, if any can. */
+/* Which one suits the request, if any can: that of a machine, or of a driver in a container. */
 int start_choose_profile(const struct hotcell_request *q, const struct language *language,
 	enum isolation_kind kind, const struct profile **ret, struct err *e)
 {
 	auto_buf struct buf text = { 0 };
 
 	*ret = NULL;
-	if (q->profile && kind != ISOLATION_VM)
+	if (q->profile && kind == ISOLATION_PROCESS)
 		return err_set(e, ERR_INPUT,
-			"profiles are for vm isolation, and this is %s isolation",
-			isolation_name(kind));
+			"profiles are for vm and container isolation, and this is process isolation");
 	/* A name that is wrong is told, also where the program starts cold. */
 	if (q->profile && !snapshot_profile(language, q->profile, NULL, 0, e))
 		return -1;
-	if (!is_for_machines(q, kind) || !snapshot_suits_env(q->env) || !language->profiles_count)
+	if (kind == ISOLATION_PROCESS || q->trace || q->cold || !snapshot_suits_env(q->env) ||
+		!language->profiles_count)
 		return 0;
 	if (!q->code && !q->profile)
 		request_peek(q, &text);
@@ -84,11 +93,22 @@ static int choose_warmth(struct hotcell *h, const struct hotcell_request *q,
 	*ret_fd = -1;
 	if (start_choose_profile(q, tool->language, kind, ret, e))
 		return -1;
-	if (*ret && snapshot_is_possible(h, tool))
+	if (*ret && kind == ISOLATION_VM && snapshot_is_possible(h, tool))
 		*ret_fd = snapshot_get(h, tool, *ret, &ignored);
-	if (*ret_fd < 0)
+	if (kind == ISOLATION_VM ? *ret_fd < 0 : !snapshot_is_possible(h, tool))
 		*ret = NULL;
 	return 0;
+}
+
+/* Whether a driver is to serve it. Which modules it has loaded is of no importance: what it has not, the
+ * program loads. */
+static bool has_driver(const struct hotcell_work *work, const struct cell_wish *wish)
+{
+	const struct hotcell_request *q = &work->request;
+
+	return q->cell && wish->kind == ISOLATION_CONTAINER && !q->cold &&
+	       snapshot_suits_env(q->env) && !tool_compiles(&work->tool) &&
+	       driver_is_ready(q->cell, &work->tool) && driver_suits(q->cell, &wish->limits);
 }
 
 /* From the request to a run in a cell of wish.kind. */
@@ -102,6 +122,10 @@ int start_set_out(struct hotcell_work *work, struct err *e)
 		choose_warmth(work->engine, q, &work->tool, wish.kind, &work->profile,
 			&work->snapshot_fd, e))
 		return -1;
+	/* A container's profile is that of the driver which was started when it was made. */
+	if (wish.kind != ISOLATION_VM)
+		work->profile = NULL;
+	work->by_driver = has_driver(work, &wish);
 	work->clears = may_be_warm(work->engine, q, &work->tool, wish.kind);
 	return collect_prepare(work, e) || begin(work, &wish, e) ? -1 : 0;
 }
@@ -207,7 +231,9 @@ int hotcell_cell_make(struct hotcell *h, const struct hotcell_request *request,
 	failed = failed || request_wish(request, &tool, &wish, &e) ||
 		 choose_warmth(h, request, &tool, wish.kind, &profile, &fd, &e) ||
 		 cell_make(h, &wish, ret, &e);
-	if (!failed && profile) {
+	if (!failed && profile && wish.kind == ISOLATION_CONTAINER) {
+		failed = driver_open(*ret, &tool, profile, &e);
+	} else if (!failed && profile) {
 		request_rehearsal(language, &rehearsal);
 		failed = line_open(*ret, profile, fd, request->cell_ends || request->machine_ends,
 			&rehearsal, &e);

@@ -32,6 +32,7 @@ int work_take_cell(struct hotcell_work *work, const struct cell_wish *wish, stru
 	work->cell = cell;
 	work->owns_cell = !given;
 	cell->work = work;
+	cell->driver = NULL; /* it serves this run, or is ended */
 	return 0;
 }
 

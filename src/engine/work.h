@@ -51,7 +51,8 @@ struct hotcell_work {
 	bool compiled;                 /* that cell is behind us */
 	char **raw_argv;               /* run exactly this: for probing; its own */
 	const struct profile *profile; /* of the warm machine that is to serve it; NULL: none */
-	struct buf warm_request;       /* for that machine's driver */
+	bool by_driver;                /* one that waits in the cell is to serve it */
+	struct buf warm_request;       /* for that machine's driver, or for that one */
 	bool may_be_quiet; /* that machine may have it without the keeper (wire/vmm_warm.h) */
 	bool is_quiet;     /* it has it so */
 	bool has_gone_out; /* it had */
@@ -91,6 +92,7 @@ struct hotcell_work {
 	struct timer timer;
 	bool backstop_hit;
 	bool cancelled;
+	bool interrupts; /* it is to be interrupted as soon as it can be */
 	int cancel_tries;
 	bool paused;  /* its output is not wanted now */
 	bool is_late; /* it is taken nonetheless: it was paused for longer than it may run */

@@ -66,6 +66,21 @@ void exchange_break(struct http_exchange *x)
 		shutdown(x->conn->fd, SHUT_RDWR); /* which libmicrohttpd sees */
 }
 
+/* libmicrohttpd 0.9.75 would now make a record for each field of the query, and when its pool is full it answers, forgets
+ * that it did, and the connection hangs. It parses in place, so what it will not see it cannot take apart; we have a
+ * copy. */
+static void hide_query(const char *target)
+{
+#if MHD_VERSION < 0x01000000
+	char *mark = target ? strchr(target, '?') : NULL;
+
+	if (mark)
+		mark[1] = '\0';
+#else
+	(void)target;
+#endif
+}
+
 void *exchange_on_target(void *cls, const char *target, struct MHD_Connection *mhd)
 {
 	const union MHD_ConnectionInfo *info =
@@ -83,6 +98,7 @@ void *exchange_on_target(void *cls, const char *target, struct MHD_Connection *m
 		*mark = '\0';
 		x->query = mark + 1;
 	}
+	hide_query(target);
 	x->body_fd = -1;
 	x->body_max = h->options.body_max;
 	h->exchange_count++;
@@ -228,6 +244,11 @@ static void check_head(struct http_exchange *x, const char *method, const char *
 	unsigned status;
 
 	x->method = method;
+	if (!head_leaves_room(x)) {
+		x->phase = PHASE_BODY; /* to be answered past libmicrohttpd */
+		exchange_refuse(x, 431, "The request's headers are too large.");
+		return;
+	}
 	x->is_head = strcmp(method, "HEAD") == 0;
 	status = head_check(x, method, version, &why);
 	if (status) {
@@ -250,8 +271,10 @@ static enum MHD_Result on_head(struct http_exchange *x, const char *method, cons
 	x->in_handler = true;
 	check_head(x, method, version);
 	x->in_handler = false;
-	if (x->is_broken)
+	if (x->is_broken) {
+		conn->lingers = true;
 		return MHD_NO;
+	}
 	if (http_is_answered(x)) {
 		/* With no body to leave unread, libmicrohttpd gets it in the last call, and keeps
 		 * the connection. */

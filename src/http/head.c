@@ -15,6 +15,12 @@
 #include <string.h>
 #include <strings.h>
 
+enum {
+	READ_STEP = 1024,                /* by which its buffer grows at a time, or less */
+	RECORD_BYTES = 64,               /* of a header, a field of the query, a cookie */
+	ANSWER_HEADERS_BYTES = 4 * 1024, /* kept free */
+};
+
 static bool is_token_char(unsigned char c)
 {
 	return isalnum(c) || (c && strchr("!#$%&'*+-.^_`|~", c));
@@ -196,6 +202,23 @@ static unsigned check_framing(struct http_exchange *x, const struct counts *c, c
 	x->is_chunked = c->encodings > 0;
 	x->has_body = x->is_chunked || (c->lengths && strspn(c->length, "0") != strlen(c->length));
 	return 0;
+}
+
+/* libmicrohttpd keeps the head, a record for each thing in it, what came behind it and the answer's headers all in one
+ * pool, and closes the connection without a word if the last do not fit: that is seen to in time. */
+bool head_leaves_room(const struct http_exchange *x)
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(x->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+	int records = MHD_get_connection_values(
+		x->mhd, MHD_HEADER_KIND | MHD_COOKIE_KIND | MHD_GET_ARGUMENT_KIND, NULL, NULL);
+	const char *cookies = http_header(x, "Cookie");
+	size_t used = info ? info->header_size + READ_STEP : 0;
+
+	if (used < POOL_BYTES / 2)
+		used = POOL_BYTES / 2; /* that much it reads at once */
+	used += (size_t)records * RECORD_BYTES + (cookies ? strlen(cookies) : 0);
+	return used <= POOL_BYTES - ANSWER_HEADERS_BYTES;
 }
 
 unsigned head_check(

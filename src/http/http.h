@@ -75,7 +75,7 @@ struct http_options {
 int http_open(const struct http_options *options, struct http **ret, struct err *e);
 /* No new connections; what has begun goes on, and each connection is closed after its answer. */
 void http_stop_listening(struct http *h);
-/* Ends everything; on_end is called for all that goes on. Accepts NULL. */
+/* Ends everything; on_end is called for all that goes on. Not from within a handler. Accepts NULL. */
 void http_close(struct http *h);
 
 /* For the loop: http_run() when the descriptor is readable, or so many milliseconds have passed (-1: never). To be

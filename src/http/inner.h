@@ -18,8 +18,10 @@
 
 enum {
 	/* Of each connection, for the request line, the headers and what libmicrohttpd notes about them (431 and 414
-	 * if they do not fit), and for what is being sent. With more it would map pages for each. */
-	POOL_BYTES = 32 * 1024,
+	 * if they do not fit), and for what is being sent. It clears all of it after each request: so much memory is
+	 * what an idle connection takes. */
+	POOL_BYTES = 20 * 1024,
+	TRIM_AFTER = 1000,          /* so many connections closed, what they took is given back */
 	FORM_EXTRA_MAX = 64 * 1024, /* of a form, besides the wanted part */
 	BODY_RATE_MIN = 4 * 1024,   /* bytes a second, below which a slow body is too slow */
 	LINGERS_MAX = 256,
@@ -51,6 +53,7 @@ struct conn {
 	uid_t uid;
 	bool is_watched;
 	bool is_half_closed;
+	bool is_gone;
 	bool lingers; /* closed with bytes unread: not so fast that the answer is lost */
 };
 
@@ -74,6 +77,7 @@ struct http {
 	int64_t accept_again_us; /* 0: the listener is in the set */
 	struct conn *conns;
 	unsigned conn_count;
+	unsigned conn_peak; /* since memory was given back */
 	unsigned exchange_count;
 	struct clocked heads;
 	struct clocked bodies;
@@ -169,6 +173,9 @@ void exchange_break(struct http_exchange *x);
 /* 0 if it may be served; else the status, and why. Finds out whether there is a body. */
 unsigned head_check(
 	struct http_exchange *x, const char *method, const char *version, const char **ret_why);
+
+/* False if its size leaves no room for the headers of an answer. */
+bool head_leaves_room(const struct http_exchange *x);
 
 /* ---- watch.c ---- */
 void watch_start(struct conn *conn);

@@ -151,7 +151,7 @@ void http_reply_taken(
 	x->status = status;
 	answer(x, type, MHD_create_response_from_buffer(len, data, MHD_RESPMEM_MUST_FREE));
 	if (x->response)
-		owned = NULL;
+		(void)take_ptr(&owned);
 }
 
 void http_reply_file(
@@ -167,7 +167,7 @@ void http_reply_file(
 	}
 	answer(x, type, MHD_create_response_from_fd64(size, fd));
 	if (x->response)
-		owned = -1;
+		take_fd(&owned);
 }
 
 /* ---- in pieces ---- */

@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
@@ -113,6 +114,8 @@ static void on_connection(void *cls, struct MHD_Connection *mhd, void **context,
 			conn->next->prev = conn;
 		h->conns = conn;
 		h->conn_count++;
+		if (h->conn_count > h->conn_peak)
+			h->conn_peak = h->conn_count;
 		clocked_add(&h->heads, conn);
 		*context = conn;
 		return;
@@ -143,6 +146,12 @@ int server_add(struct http *h, int fd)
 	h->uid = peer.uid;
 	h->must_run = true;
 	return MHD_add_connection(h->daemon, fd, &nobody, sizeof(nobody)) == MHD_YES ? 0 : -1;
+}
+
+static int accept_now(const struct http *h)
+{
+	/* cppcheck-suppress nullPointer ; it may be: nobody asks for the address */
+	return accept4(h->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 }
 
 static void turn_away(int fd)
@@ -176,7 +185,7 @@ static bool turn_away_with_spare(struct http *h)
 	if (h->spare_fd < 0)
 		return false;
 	close(take_fd(&h->spare_fd));
-	fd = accept4(h->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	fd = accept_now(h);
 	if (fd >= 0)
 		turn_away(fd);
 	h->spare_fd = fcntl(h->epoll_fd, F_DUPFD_CLOEXEC, 0);
@@ -186,7 +195,7 @@ static bool turn_away_with_spare(struct http *h)
 /* Returns whether to go on accepting. */
 static bool accept_one(struct http *h)
 {
-	int fd = accept4(h->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int fd = accept_now(h);
 
 	if (fd >= 0) {
 		if (h->conn_count >= h->options.connections_max)
@@ -263,6 +272,15 @@ static void tell_rooms(struct http *h)
 	}
 }
 
+/* The C library keeps what lies below anything that is still in use; after a crowd that is a lot. */
+static void give_back_memory(struct http *h)
+{
+	if (h->conn_peak < h->conn_count + TRIM_AFTER)
+		return;
+	malloc_trim(0);
+	h->conn_peak = h->conn_count;
+}
+
 static bool library_is_busy(const struct http *h)
 {
 	MHD_UNSIGNED_LONG_LONG left;
@@ -284,6 +302,7 @@ void http_run(struct http *h)
 		if (!library_is_busy(h))
 			break;
 	}
+	give_back_memory(h);
 }
 
 int http_fd(const struct http *h)
@@ -371,8 +390,8 @@ static void set_defaults(struct http_options *o)
 	o->connections_max = o->connections_max ? o->connections_max : 1000;
 	o->idle_s = o->idle_s ? o->idle_s : 60;
 	o->request_s = o->request_s ? o->request_s : 30;
-	o->body_max = o->body_max ? o->body_max : 1024 * 1024;
-	o->bodies_max = o->bodies_max ? o->bodies_max : 256 * 1024 * 1024;
+	o->body_max = o->body_max ? o->body_max : (size_t)1024 * 1024;
+	o->bodies_max = o->bodies_max ? o->bodies_max : (size_t)256 * 1024 * 1024;
 }
 
 /* Accepted sockets inherit these: no calls for each of them. Clients that vanish without a word are found after some

@@ -45,8 +45,10 @@ void watch_start(struct conn *conn)
 {
 	struct epoll_event event = { .events = EPOLLRDHUP | EPOLLET, .data.ptr = conn };
 
-	if (conn->is_watched) {
-		if (conn->is_half_closed)
+	if (conn->is_watched) { /* and what there was to be seen may have been seen before */
+		if (conn->is_gone)
+			exchange_break(conn->x);
+		else if (conn->is_half_closed)
 			probe(conn->x);
 		return;
 	}
@@ -60,9 +62,10 @@ void watch_event(struct conn *conn, uint32_t events)
 	struct http_exchange *x = conn->x;
 
 	conn->is_half_closed = true;
+	conn->is_gone = conn->is_gone || (events & (EPOLLHUP | EPOLLERR));
 	if (!x || !x->is_suspended)
 		return; /* libmicrohttpd is looking */
-	if (events & (EPOLLHUP | EPOLLERR))
+	if (conn->is_gone)
 		exchange_break(x);
 	else
 		probe(x);

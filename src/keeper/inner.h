@@ -2,12 +2,14 @@
 #ifndef HOTCELL_KEEPER_INNER_H
 #define HOTCELL_KEEPER_INNER_H
 
+#include "keeper/driver.h"
 #include "keeper/files.h"
 #include "keeper/keeper.h"
 #include "keeper/program.h"
 #include "keeper/warm.h"
 
-enum state { IDLE, RUNNING, ENDING };
+/* LEAVING: the run is over and has been told, its process is not gone yet. */
+enum state { IDLE, RUNNING, ENDING, LEAVING };
 
 struct keeper {
 	const struct keeper_options *options;
@@ -15,6 +17,8 @@ struct keeper {
 	struct program program;
 	struct warm warm;
 	bool in_warm; /* the run is a warm machine's */
+	struct driver driver;
+	bool waited; /* the run is that of a driver that had waited for it */
 	enum state state;
 	int signal_fd;
 	bool hung_up; /* the engine or the warden is gone: leave */

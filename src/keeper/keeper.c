@@ -9,9 +9,12 @@
  *	                 └────────── program ──────────┘
  *
  *	IDLE --EXEC--> RUNNING --program ended, or we end it--> ENDING --all reaped, pipes dry--> IDLE
+ *	                  └── a driver says so, and was alone --> LEAVING --reaped--> IDLE
  *
  * RUNNING lasts until the program that was started ends. Then whatever it left behind is killed,
  * the pipes are read to their end, and EXITED is sent: after that nothing of the run is alive.
+ * A large process takes milliseconds to go. Where a driver says with what status it is about to, and
+ * the run has started nothing else, that is not waited for, but for the next EXEC.
  * Sending to the engine may block; while it does, the clock and the lifeline are still watched. */
 #include "keeper/inner.h"
 
@@ -38,13 +41,28 @@ static uint8_t in_buffer[FRAME_MAX];
 
 void keeper_end_program(struct keeper *k, enum ended_by why)
 {
-	if (k->state == IDLE)
+	if (k->state == IDLE || k->state == LEAVING)
 		return;
 	if (k->state == RUNNING)
 		k->ended_by = why;
 	k->state = ENDING;
 	k->last_kill_us = clock_now_us();
 	program_kill_all(k->options->kill_all_is_safe);
+}
+
+static void on_control(struct keeper *k);
+
+/* As a terminal does it: all that the program has not put into groups of their own. It leads its session, and
+ * so the group with its number. */
+static void interrupt(struct keeper *k)
+{
+	struct pollfd control = { .fd = k->options->control_fd, .events = POLLIN };
+
+	/* Unlike other orders it is given once. It comes behind its command, but by another way. */
+	while (k->state == IDLE && !k->hung_up && poll(&control, 1, 0) > 0)
+		on_control(k);
+	if (k->state == RUNNING && k->program.pid > 0 && !k->program.main_reaped)
+		kill(-k->program.pid, SIGINT);
 }
 
 static void on_lifeline(struct keeper *k)
@@ -62,6 +80,8 @@ static void on_lifeline(struct keeper *k)
 		keeper_end_program(k, ENDED_BY_CPU);
 	else if (order == 'm')
 		keeper_end_program(k, ENDED_BY_MEMORY);
+	else if (order == 'i')
+		interrupt(k);
 }
 
 static void watch_clock(struct keeper *k)
@@ -73,7 +93,7 @@ static void watch_clock(struct keeper *k)
 /* Milliseconds that poll() may sleep. */
 static int patience_ms(const struct keeper *k)
 {
-	if (k->state == ENDING)
+	if (k->state == ENDING || k->state == LEAVING)
 		return 20; /* kill again what was born during the last pass */
 	return k->state == RUNNING && k->deadline_us ? clock_ms_until(k->deadline_us) : -1;
 }
@@ -127,7 +147,11 @@ static int start_run(struct keeper *k, const struct msg_exec *m, int fd, struct 
 
 	k->files.touched = true;
 	k->files.kept = false;
-	k->in_warm = m->warm == EXEC_WARM_RUN;
+	k->waited = m->warm == EXEC_WARM_RUN && k->driver.waits;
+	if (k->waited)
+		return driver_run(&k->driver, &k->program, m->stdin_kind == STDIN_STREAM, e);
+	driver_end(&k->driver);
+	k->in_warm = m->warm == EXEC_WARM_RUN && k->options->runs_vmm;
 	if (k->in_warm) /* whose counts have begun */
 		return warm_run(&k->warm, &k->program, m->stdin_kind == STDIN_STREAM, e);
 	vmm_clear_stats();
@@ -151,14 +175,29 @@ static void start_warm(struct keeper *k, const struct msg_exec *m, int fd)
 	warm_start(&k->warm, &k->program, m, k->options, take_fd(&snapshot), &k->warm_error);
 }
 
+/* Not answered either: without a driver the first run starts as any other. */
+static void start_driver(struct keeper *k, struct msg_exec *m)
+{
+	struct err ignored = { 0 };
+
+	k->files.touched = true;
+	driver_start(&k->driver, m, k->options, &ignored);
+}
+
 static void on_exec(struct keeper *k, struct msg_exec *m, int fd)
 {
 	struct err e = { 0 };
+	bool is_start = m->warm == EXEC_WARM_START || m->warm == EXEC_WARM_START_ONCE;
 
-	if (m->warm == EXEC_WARM_START || m->warm == EXEC_WARM_START_ONCE) {
+	/* Counted by user: if the user is not the cell's own, others would be counted too. */
+	if (!k->options->kill_all_is_safe)
+		m->processes = 0;
+	if (is_start && k->options->runs_vmm)
 		start_warm(k, m, fd);
+	else if (is_start)
+		start_driver(k, m);
+	if (is_start)
 		return;
-	}
 
 	k->ended_by = ENDED_BY_ITSELF;
 	k->started_us = clock_now_us();
@@ -170,9 +209,6 @@ static void on_exec(struct keeper *k, struct msg_exec *m, int fd)
 	k->is_told = k->exited_warm = false;
 	k->stdin_at = k->stdin_len = 0;
 	k->stdin_ends = false;
-	/* Counted by user: if the user is not the cell's own, others would be counted too. */
-	if (!k->options->kill_all_is_safe)
-		m->processes = 0;
 	if (k->warm_error.kind != ERR_NONE || k->put_error.kind != ERR_NONE)
 		e = k->put_error.kind != ERR_NONE ? k->put_error : k->warm_error;
 	else if (files_put_end(&k->files, &e) == 0)
@@ -266,10 +302,25 @@ static void on_clear(struct keeper *k)
 		make_build_dir(k->options->tmp);
 }
 
-static bool fd_fits(const struct msg_exec *exec, int fd)
+/* Whether it can be done in this kind of cell, and has the descriptor that it takes. */
+static bool exec_fits(const struct keeper *k, const struct msg_exec *exec, int fd)
 {
-	return (fd >= 0) == (exec->warm == EXEC_SNAPSHOT || exec->warm == EXEC_WARM_START ||
-				    exec->warm == EXEC_WARM_START_ONCE);
+	bool takes_fd = exec->warm == EXEC_SNAPSHOT || exec->warm == EXEC_WARM_START ||
+			exec->warm == EXEC_WARM_START_ONCE;
+
+	if (k->options->runs_vmm)
+		return (fd >= 0) == takes_fd;
+	return fd < 0 && exec->warm != EXEC_SNAPSHOT && exec->warm != EXEC_WARM_START_ONCE;
+}
+
+static void on_request(struct keeper *k, struct frame_in *in)
+{
+	struct msg_data m;
+
+	if (!get_data(in, &m) || k->state != IDLE || k->options->runs_vmm)
+		k->hung_up = true;
+	else
+		driver_note_request(&k->driver, m.data, m.data_len);
 }
 
 static void on_frame(struct keeper *k, uint8_t type, struct frame_in *in, int fd)
@@ -287,8 +338,7 @@ static void on_frame(struct keeper *k, uint8_t type, struct frame_in *in, int fd
 		on_put(k, in);
 		return;
 	case CELL_EXEC:
-		if (k->state != IDLE || !get_exec(in, &exec) || !fd_fits(&exec, given) ||
-			(exec.warm != EXEC_COLD && !k->options->runs_vmm))
+		if (k->state != IDLE || !get_exec(in, &exec) || !exec_fits(k, &exec, given))
 			break;
 		on_exec(k, &exec, take_fd(&given));
 		return;
@@ -316,6 +366,9 @@ static void on_frame(struct keeper *k, uint8_t type, struct frame_in *in, int fd
 			break;
 		own_close(&k->warm.line_fd);
 		k->warm.line_fd = take_fd(&given);
+		return;
+	case CELL_REQUEST:
+		on_request(k, in);
 		return;
 	case CELL_GET:
 		if (!get_get(in, &get))
@@ -353,30 +406,46 @@ static void on_control(struct keeper *k)
 		k->hung_up = true;
 }
 
+static void reap(struct keeper *k)
+{
+	program_reap(&k->program, &k->driver.program, k->driver.given_up);
+}
+
+static void tell_waits(struct keeper *k)
+{
+	static struct frame_out frame;
+
+	put_bare(&frame, CELL_WAITS);
+	keeper_send(k, &frame);
+}
+
 static void on_child(struct keeper *k)
 {
 	struct signalfd_siginfo ignored;
 
 	while (read(k->signal_fd, &ignored, sizeof(ignored)) == sizeof(ignored))
 		;
-	program_reap(&k->program);
+	reap(k);
 	if (k->state == RUNNING && k->program.main_reaped)
 		keeper_end_program(k, ENDED_BY_ITSELF);
+	if (k->driver.program.main_reaped) {
+		if (!k->driver.waits)
+			tell_waits(k);
+		driver_end(&k->driver);
+	}
 }
 
-/* Every frame wakes the engine; a run that prints little and makes no file is told by one. */
-static void finish_warm(struct keeper *k, const struct warm_answer *answer)
+/* Every frame wakes the engine; a run that prints little and makes no file is told by one. Its process lives
+ * on, or need not be waited for; false: it printed too much, and is being ended. */
+static bool tell_end(struct keeper *k, uint32_t status)
 {
 	bool nothing_new;
 
-	k->program.wait_status = (int)((answer->status & 0xff) << 8);
-	k->program.cpu_us = answer->cpu_us;
-	k->program.max_rss_bytes = answer->max_rss_bytes;
+	k->program.wait_status = (int)((status & 0xff) << 8);
 	output_keep(k);
 	if (k->state != RUNNING)
-		return; /* it printed too much, and is being ended */
+		return false;
 	nothing_new = k->list_when_done && !files_anything_new(&k->files);
-	k->exited_warm = true;
 	k->nothing_new = nothing_new;
 	output_send_exited(k, "");
 	k->last[0].len = k->last[1].len = 0;
@@ -385,6 +454,41 @@ static void finish_warm(struct keeper *k, const struct warm_answer *answer)
 	k->state = IDLE;
 	if (k->list_when_done && !nothing_new)
 		files_list(&k->files, keeper_send, k);
+	return true;
+}
+
+static void finish_warm(struct keeper *k, const struct warm_answer *answer)
+{
+	k->program.cpu_us = answer->cpu_us;
+	k->program.max_rss_bytes = answer->max_rss_bytes;
+	k->exited_warm = true;
+	tell_end(k, answer->status);
+}
+
+static void finish_driver(struct keeper *k, uint8_t status)
+{
+	if (!driver_was_alone(&k->driver)) {
+		driver_let_go(&k->driver); /* its end and that of all others is waited for */
+		return;
+	}
+	k->program.cpu_us = driver_cpu_us(&k->program);
+	k->program.processes = 1;
+	if (!tell_end(k, status))
+		return;
+	k->state = LEAVING;
+	k->last_kill_us = clock_now_us();
+	program_kill_all(k->options->kill_all_is_safe);
+}
+
+static void on_driver(struct keeper *k)
+{
+	uint8_t status;
+
+	if (k->driver.program.pid > 0 && driver_listen(&k->driver))
+		tell_waits(k);
+	else if (k->driver.program.pid <= 0 && driver_hear_end(&k->driver, &status) &&
+		 k->state == RUNNING && k->waited)
+		finish_driver(k, status);
 }
 
 /* Its next run fails and says why, whether that has been asked for already or not. */
@@ -423,11 +527,24 @@ static void on_warm(struct keeper *k)
 	keeper_end_program(k, ENDED_BY_ITSELF);
 }
 
+static void leave_if_over(struct keeper *k)
+{
+	if (k->state != LEAVING)
+		return;
+	reap(k);
+	if (!k->program.all_reaped)
+		return;
+	driver_end(&k->driver);
+	program_close(&k->program);
+	k->state = IDLE;
+}
+
 static void finish_if_over(struct keeper *k)
 {
+	leave_if_over(k);
 	if (k->state != ENDING)
 		return;
-	program_reap(&k->program);
+	reap(k);
 	if (!k->program.all_reaped) {
 		if (clock_now_us() - k->last_kill_us > 15000)
 			keeper_end_program(k, k->ended_by);
@@ -438,6 +555,7 @@ static void finish_if_over(struct keeper *k)
 		k->program.wait_status = k->told_status;
 	output_send_exited(k, k->warm_error.text);
 	k->warm_error = (struct err){ 0 };
+	driver_end(&k->driver);
 	program_close(&k->program);
 	k->state = IDLE;
 	/* Unasked: it would be asked for next. */
@@ -448,14 +566,22 @@ static void finish_if_over(struct keeper *k)
 static void step(struct keeper *k)
 {
 	bool waits_for_room = k->stdin_at < k->stdin_len;
+	struct driver *d = &k->driver;
+	bool is_warming = d->program.pid > 0 && !d->waits;
+	bool is_telling = k->state == RUNNING && k->waited && d->request_len;
 	struct pollfd fds[] = {
 		{ .fd = k->options->lifeline_fd, .events = POLLIN },
-		{ .fd = k->options->control_fd, .events = waits_for_room ? 0 : POLLIN },
+		{ .fd = k->state == LEAVING ? -1 : k->options->control_fd,
+			.events = waits_for_room ? 0 : POLLIN },
 		{ .fd = k->signal_fd, .events = POLLIN },
 		{ .fd = k->program.out_fd[0], .events = POLLIN },
 		{ .fd = k->program.out_fd[1], .events = POLLIN },
 		{ .fd = waits_for_room ? k->program.stdin_fd : -1, .events = POLLOUT },
 		{ .fd = k->warm.socket_fd, .events = POLLIN },
+		{ .fd = d->answer_fd, .events = POLLIN },
+		{ .fd = is_warming ? d->program.out_fd[0] : -1, .events = POLLIN },
+		{ .fd = is_warming ? d->program.out_fd[1] : -1, .events = POLLIN },
+		{ .fd = is_telling ? d->request_fd : -1, .events = POLLOUT },
 	};
 
 	if (poll(fds, COUNT(fds), patience_ms(k)) < 0 && errno != EINTR)
@@ -465,13 +591,19 @@ static void step(struct keeper *k)
 	/* Before the output: if the run is over, all of it goes in one frame. */
 	if (fds[6].revents)
 		on_warm(k);
+	if (fds[8].revents || fds[9].revents)
+		driver_discard_output(d);
+	if (fds[7].revents)
+		on_driver(k);
+	if (fds[10].revents)
+		driver_feed(d);
 	if (fds[3].revents && k->program.out_fd[0] >= 0)
 		output_pass(k, 0);
 	if (fds[4].revents && k->program.out_fd[1] >= 0)
 		output_pass(k, 1);
 	if (fds[5].revents)
 		feed_stdin(k);
-	if (fds[1].revents)
+	if (fds[1].revents && !k->hung_up)
 		on_control(k);
 	if (fds[2].revents)
 		on_child(k);
@@ -484,7 +616,7 @@ static void kill_what_is_left(struct keeper *k)
 {
 	for (int tries = 0; tries < 500 && !k->program.all_reaped; tries++) {
 		program_kill_all(k->options->kill_all_is_safe);
-		program_reap(&k->program);
+		reap(k);
 		if (!k->program.all_reaped)
 			poll(NULL, 0, 2);
 	}
@@ -497,6 +629,8 @@ static int begin(struct keeper *k, const struct keeper_options *options, struct 
 	/* Field by field: it is zero already, and assigning all of it would touch its buffers. */
 	k->options = options;
 	k->program = (struct program){ .stdin_fd = -1, .out_fd = { -1, -1 } };
+	k->driver.program = k->program;
+	k->driver.request_fd = k->driver.answer_fd = -1;
 	k->warm.socket_fd = k->warm.line_fd = -1;
 	signal(SIGPIPE, SIG_IGN);
 	sigemptyset(&child);

@@ -66,6 +66,7 @@ void output_send_exited(struct keeper *k, const char *text)
 		.disk_full = hit_disk_limit(k),
 		.warm = k->exited_warm,
 		.nothing_new = k->nothing_new,
+		.waited = k->waited,
 		.out = { k->last[0].data, k->last[1].data },
 		.out_len = { k->last[0].len, k->last[1].len },
 		.text = text,

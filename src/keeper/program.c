@@ -3,6 +3,7 @@
 #include "base/own.h"
 #include "keeper/vmm.h"
 #include "wire/vmm_start.h"
+#include "wire/vmm_warm.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -108,7 +109,20 @@ struct start {
 	int warm_fd;
 	int line_fd;
 	int snapshot_fd;
+	const int *driver_fds; /* NULL: it is no driver */
 };
+
+/* The numbers are above what programs may have: to be done before their limits are set. */
+static int place_driver_fds(const int *fds)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur <= WARM_DRIVER_FD) {
+		files.rlim_cur = WARM_DRIVER_FD + 1;
+		setrlimit(RLIMIT_NOFILE, &files);
+	}
+	return dup2(fds[0], WARM_DRIVER_FD) < 0 || dup2(fds[1], WARM_ANSWER_FD) < 0 ? errno : 0;
+}
 
 /* Runs in the child, which shares our memory until it is another program (vfork): it must touch
  * nothing but its own descriptors, limits and signals. */
@@ -123,6 +137,8 @@ static int become(const struct start *s)
 	if (dup2(p->in[0], 0) < 0 || dup2(p->out[1], 1) < 0 || dup2(p->err[1], 2) < 0)
 		return errno;
 	if (chdir(s->options->workspace))
+		return errno;
+	if (s->driver_fds && place_driver_fds(s->driver_fds))
 		return errno;
 	set_limits(s->exec, s->options);
 	default_signals();
@@ -168,7 +184,7 @@ int program_start(struct program *p, const struct msg_exec *exec,
 	const struct keeper_options *options, int line_fd, int snapshot_fd, struct err *e)
 {
 	struct pipes pipes;
-	struct start s = { &pipes, exec, options, -1, line_fd, snapshot_fd };
+	struct start s = { &pipes, exec, options, -1, line_fd, snapshot_fd, NULL };
 	pid_t pid = -1;
 
 	if (options->runs_vmm)
@@ -183,12 +199,29 @@ int program_start(struct program *p, const struct msg_exec *exec,
 	return pid > 0 ? 0 : -1;
 }
 
+int program_start_driver(struct program *p, const struct msg_exec *exec,
+	const struct keeper_options *options, const int fds[2], struct err *e)
+{
+	struct pipes pipes;
+	struct start s = { &pipes, exec, options, -1, -1, -1, fds };
+	pid_t pid = -1;
+
+	if (pipes_open(&pipes, true, false, e) == 0)
+		pid = start(&s, e);
+	if (pid > 0) {
+		*p = (struct program){ .pid = pid };
+		keep_ends(p, &pipes);
+	}
+	pipes_close(&pipes);
+	return pid > 0 ? 0 : -1;
+}
+
 int program_start_warm(struct program *p, const struct msg_exec *exec,
 	const struct keeper_options *options, int warm_fd, int line_fd, int snapshot_fd,
 	struct err *e)
 {
 	struct pipes pipes;
-	struct start s = { &pipes, exec, options, warm_fd, line_fd, snapshot_fd };
+	struct start s = { &pipes, exec, options, warm_fd, line_fd, snapshot_fd, NULL };
 	pid_t pid = -1;
 
 	vmm_write_warm_command(exec);
@@ -215,12 +248,24 @@ int program_open_pipes(struct program *p, bool with_stdin, int ret_streams[3], s
 	return 0;
 }
 
-void program_reap(struct program *p)
+static void note_end(struct program *p, int status)
+{
+	p->main_reaped = true;
+	p->wait_status = status;
+}
+
+static uint64_t micros(const struct timeval *t)
+{
+	return (uint64_t)t->tv_sec * 1000000 + (uint64_t)t->tv_usec;
+}
+
+void program_reap(struct program *p, struct program *aside, pid_t given_up)
 {
 	for (;;) {
-		struct rusage used;
 		int status;
+		struct rusage used;
 		pid_t pid = wait4(-1, &status, WNOHANG, &used);
+		uint64_t cpu_us;
 
 		if (pid < 0 && errno == EINTR)
 			continue;
@@ -228,16 +273,19 @@ void program_reap(struct program *p)
 			p->all_reaped = pid < 0;
 			return;
 		}
+		if (pid == aside->pid)
+			note_end(aside, status);
+		if (pid == aside->pid || pid == given_up)
+			continue;
+		cpu_us = micros(&used.ru_utime) + micros(&used.ru_stime);
+		if (pid == p->pid) {
+			note_end(p, status);
+			cpu_us -= cpu_us < p->cpu_before_us ? cpu_us : p->cpu_before_us;
+		}
 		p->processes++;
-		p->cpu_us +=
-			(uint64_t)used.ru_utime.tv_sec * 1000000 + (uint64_t)used.ru_utime.tv_usec +
-			(uint64_t)used.ru_stime.tv_sec * 1000000 + (uint64_t)used.ru_stime.tv_usec;
+		p->cpu_us += cpu_us;
 		if ((uint64_t)used.ru_maxrss * 1024 > p->max_rss_bytes)
 			p->max_rss_bytes = (uint64_t)used.ru_maxrss * 1024;
-		if (pid == p->pid) {
-			p->main_reaped = true;
-			p->wait_status = status;
-		}
 	}
 }
 

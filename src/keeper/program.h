@@ -18,6 +18,7 @@ struct program {
 	int stdin_fd;  /* write end, -1 when closed */
 	int out_fd[2]; /* read ends: stdout, stderr */
 	uint64_t cpu_us;
+	uint64_t cpu_before_us; /* used by it before it was the run's */
 	uint64_t max_rss_bytes;
 	uint64_t processes;
 };
@@ -29,11 +30,15 @@ int program_start(struct program *p, const struct msg_exec *exec,
 int program_start_warm(struct program *p, const struct msg_exec *exec,
 	const struct keeper_options *options, int warm_fd, int line_fd, int snapshot_fd,
 	struct err *e);
+/* A driver, with pipes for all three streams, and these two descriptors at WARM_DRIVER_FD and WARM_ANSWER_FD. */
+int program_start_driver(struct program *p, const struct msg_exec *exec,
+	const struct keeper_options *options, const int fds[2], struct err *e);
 /* New pipes for a run of it; `ret_streams` are the other ends of all three. */
 int program_open_pipes(struct program *p, bool with_stdin, int ret_streams[3], struct err *e);
 
-/* Collects every child that has ended. */
-void program_reap(struct program *p);
+/* Collects every child that has ended. `aside` is another program of ours, and `given_up` the pid of one that is
+ * not to be counted. */
+void program_reap(struct program *p, struct program *aside, pid_t given_up);
 
 /* SIGKILL to everything in the cell but the caller. May have to be called again until
  * p->all_reaped when `kill_all_is_safe` is false. */

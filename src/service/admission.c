@@ -37,13 +37,18 @@ static void free_owner(struct owner *o)
 	free(o);
 }
 
+void admission_set_limits(struct admission *a)
+{
+	const struct config *c = a->service->config;
+
+	a->running_max = c->running_max ? (unsigned)c->running_max : uv_available_parallelism() * 2;
+	a->queue_max = (unsigned)c->queue_max;
+}
+
 void admission_open(struct admission *a, struct service *s)
 {
-	unsigned processors = uv_available_parallelism();
-
 	a->service = s;
-	a->running_max = s->config->running_max ? (unsigned)s->config->running_max : processors * 2;
-	a->queue_max = (unsigned)s->config->queue_max;
+	admission_set_limits(a);
 	list_init(&a->waiting);
 }
 

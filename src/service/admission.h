@@ -26,6 +26,8 @@ struct admission {
 };
 
 void admission_open(struct admission *a, struct service *s);
+/* As the config says. */
+void admission_set_limits(struct admission *a);
 void admission_close(struct admission *a);
 /* Starts it, or queues it. False: it is refused, and job_fail() was called. */
 void admission_enter(struct admission *a, struct job *job);

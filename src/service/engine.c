@@ -5,6 +5,7 @@
 #include "base/own.h"
 #include "base/path.h"
 #include "service/job.h"
+#include "service/languages.h"
 
 #include <string.h>
 #include <strings.h>
@@ -45,7 +46,30 @@ static void settle(struct engine *n)
 	}
 }
 
-static void step_preparation(struct engine *n);
+/* Whatever is ready by now. */
+static void settle_preparations(struct engine *n)
+{
+	bool found = true;
+
+	while (found && !n->is_closing) {
+		found = false;
+		list_each(at, next, &n->preparations)
+		{
+			struct engine_preparation *p = container_of(at, struct engine_preparation, link);
+			struct hotcell_error e;
+			int failed;
+
+			if (!hotcell_prepare_done(p->preparation))
+				continue;
+			list_remove(&p->link);
+			p->engine = NULL;
+			failed = hotcell_prepare_finish(take_ptr(&p->preparation), &e);
+			p->on_done(p, failed ? &e : NULL);
+			found = true;
+			break;
+		}
+	}
+}
 
 static void on_ready(uv_poll_t *poll, int status, int events)
 {
@@ -58,7 +82,7 @@ static void on_ready(uv_poll_t *poll, int status, int events)
 	if (hotcell_dispatch(n->hotcell, 0, &e))
 		log_error("engine.failed", { "text", .text = e.text });
 	settle(n);
-	step_preparation(n);
+	settle_preparations(n);
 	engine_release(n);
 }
 
@@ -69,7 +93,7 @@ static void on_soon(uv_idle_t *idle)
 	uv_idle_stop(idle);
 	engine_hold(n);
 	settle(n);
-	step_preparation(n);
+	settle_preparations(n);
 	engine_release(n);
 }
 
@@ -97,6 +121,18 @@ int engine_files(struct engine *n, struct hotcell_cell *cell, const struct hotce
 	if (hotcell_files_start(cell, what, &op->work, e))
 		return -1;
 	begin(n, op);
+	return 0;
+}
+
+int engine_prepare(struct engine *n, const struct hotcell_request *q, struct engine_preparation *p,
+	struct hotcell_error *e)
+{
+	if (hotcell_prepare(n->hotcell, q, &p->preparation, e))
+		return -1;
+	p->engine = n;
+	list_add_last(&n->preparations, &p->link);
+	if (hotcell_prepare_done(p->preparation))
+		uv_idle_start(&n->soon, on_soon);
 	return 0;
 }
 
@@ -197,44 +233,139 @@ static void list_warm(struct engine *n, const struct warm_words *w)
 }
 
 static void take_over(struct engine *n);
+static void warm_next(struct engine *n);
+static void ask_next_version(struct engine *n);
+
+static void tell_cold(const struct warm_words *words, const struct hotcell_error *e)
+{
+	log_warning("warm.failed", { "language", .text = words->language },
+		{ "profile", .text = words->profile }, { "text", .text = e->text });
+}
+
+static void on_warmed(struct engine_preparation *p, const struct hotcell_error *failure)
+{
+	struct engine *n = container_of(p, struct engine, warming);
+	struct warm_words words;
+
+	parse_warm(n->service->config->warm.at[n->warmed++], &words);
+	if (failure)
+		tell_cold(&words, failure);
+	else
+		list_warm(n, &words);
+	warm_next(n);
+}
 
 /* One after another: each takes a processor. */
-static void step_preparation(struct engine *n)
+static void warm_next(struct engine *n)
 {
 	const struct config_list *warm = &n->service->config->warm;
 	struct warm_words words;
 	struct hotcell_error e;
 	struct hotcell_request q;
 
-	if (n->is_warm || n->is_closing)
-		return;
-	if (n->preparing) {
-		if (!hotcell_prepare_done(n->preparing))
-			return;
-		parse_warm(warm->at[n->prepared], &words);
-		if (hotcell_prepare_finish(take_ptr(&n->preparing), &e))
-			log_warning("warm.failed", { "language", .text = words.language },
-				{ "profile", .text = words.profile }, { "text", .text = e.text });
-		else
-			list_warm(n, &words);
-		n->prepared++;
-	}
-	while (n->prepared < warm->count && !n->preparing) {
-		parse_warm(warm->at[n->prepared], &words);
+	while (n->warmed < warm->count) {
+		parse_warm(warm->at[n->warmed], &words);
 		warm_request(&words, &q);
-		if (hotcell_prepare(n->hotcell, &q, &n->preparing, &e)) {
-			log_warning("warm.failed", { "language", .text = words.language },
-				{ "text", .text = e.text });
-			n->prepared++;
-		} else if (hotcell_prepare_done(n->preparing)) {
-			uv_idle_start(&n->soon, on_soon);
-		}
+		n->warming.on_done = on_warmed;
+		if (engine_prepare(n, &q, &n->warming, &e) == 0)
+			return;
+		tell_cold(&words, &e);
+		n->warmed++;
 	}
-	if (n->prepared == warm->count && !n->preparing) {
-		n->is_warm = true;
-		log_info("engine.warm", { "kinds", .number = (int64_t)warm->count });
-		take_over(n);
+	n->is_warm = true;
+	log_info("engine.warm", { "kinds", .number = (int64_t)warm->count });
+	take_over(n);
+	ask_next_version(n);
+}
+
+/* ---- what nobody listed, but somebody uses ---- */
+
+struct wanted {
+	struct engine_preparation preparation;
+	char *language;
+	char *profile;
+};
+
+static void on_wanted(struct engine_preparation *p, const struct hotcell_error *failure)
+{
+	struct wanted *w = container_of(p, struct wanted, preparation);
+
+	if (failure)
+		log_warning("warm.failed", { "language", .text = w->language }, { "profile", .text = w->profile },
+			{ "text", .text = failure->text });
+}
+
+/* Remembered, whatever comes of it: it is not tried again. */
+void engine_want(struct engine *n, const char *language, const char *profile)
+{
+	auto_free char *key = xasprintf("%s:%s", language, profile);
+	struct wanted *w;
+	struct hotcell_error ignored;
+
+	if (map_get(&n->wanted, key))
+		return;
+	w = xalloc(sizeof(*w));
+	w->language = xstrdup(language);
+	w->profile = xstrdup(profile);
+	w->preparation.on_done = on_wanted;
+	list_init(&w->preparation.link);
+	map_put(&n->wanted, key, w);
+	engine_prepare(n,
+		&(struct hotcell_request){ .language = w->language, .code = "", .profile = w->profile },
+		&w->preparation, &ignored);
+}
+
+static void forget_wanted(struct engine *n)
+{
+	struct wanted *w;
+	size_t at = 0;
+
+	while ((w = map_next(&n->wanted, &at))) {
+		free(w->language);
+		free(w->profile);
+		free(w);
 	}
+	map_free(&n->wanted);
+}
+
+/* ---- which versions there are ---- */
+
+static void read_languages(struct engine *n)
+{
+	struct hotcell_language *languages;
+	struct hotcell_error ignored;
+	size_t count;
+
+	if (hotcell_languages(n->hotcell, &languages, &count, &ignored))
+		return;
+	hotcell_languages_free(n->languages, n->languages_count);
+	n->languages = languages;
+	n->languages_count = count;
+}
+
+static void on_version(struct engine_preparation *p, const struct hotcell_error *failure)
+{
+	struct engine *n = container_of(p, struct engine, warming);
+
+	(void)failure; /* then it is not installed, and the list says so */
+	n->asked++;
+	ask_next_version(n);
+}
+
+/* Behind all else, when nobody waits: each is asked in a cell. */
+static void ask_next_version(struct engine *n)
+{
+	struct hotcell_error ignored;
+
+	while (n->asked < n->languages_count) {
+		struct hotcell_request q = { .language = n->languages[n->asked].id, .code = "", .cold = 1 };
+
+		n->warming.on_done = on_version;
+		if (n->languages[n->asked].installed && engine_prepare(n, &q, &n->warming, &ignored) == 0)
+			return;
+		n->asked++;
+	}
+	read_languages(n);
 }
 
 /* ---- one after another ---- */
@@ -259,8 +390,14 @@ static void engine_close(struct engine *n)
 		return;
 	n->is_closing = true;
 	list_remove(&n->link);
-	if (n->preparing)
-		hotcell_prepare_finish(take_ptr(&n->preparing), &ignored);
+	list_each(at, next, &n->preparations)
+	{
+		struct engine_preparation *p = container_of(at, struct engine_preparation, link);
+
+		list_remove(&p->link);
+		hotcell_prepare_finish(take_ptr(&p->preparation), &ignored);
+	}
+	forget_wanted(n);
 	hotcell_languages_free(n->languages, n->languages_count);
 	uv_poll_stop(&n->poll);
 	hotcell_close(n->hotcell);
@@ -294,12 +431,11 @@ static void take_over(struct engine *n)
 		return;
 	all->next = NULL;
 	all->current = n;
-	if (!old)
-		return;
 	list_add_last(&all->old, &old->link);
 	engine_hold(old);
 	pools_drop(&n->service->pools, old);
 	engine_release(old);
+	languages_taken_over(n->service, NULL);
 }
 
 static void on_problem(void *context, const char *text)
@@ -308,13 +444,14 @@ static void on_problem(void *context, const char *text)
 	log_warning("language.unusable", { "text", .text = text });
 }
 
-static int open_one(struct service *s, struct engine **ret, struct err *e)
+static int open_one(struct service *s, const char *more_languages, struct engine **ret, struct err *e)
 {
 	struct engine *n = xalloc(sizeof(*n));
-	auto_free const char **dirs = xalloc((s->config->language_dirs.count + 2) * sizeof(*dirs));
+	size_t count = s->config->language_dirs.count;
+	auto_free const char **dirs = xalloc((count + 3) * sizeof(*dirs));
 	struct hotcell_options o = {
-		.language_dirs = dirs,
 		.share_dir = s->share_dir,
+		.language_dirs = dirs,
 		.cache_dir = "",
 		.allow_host_network = s->config->allow_host_network,
 		.never_waits = 1,
@@ -324,10 +461,10 @@ static int open_one(struct service *s, struct engine **ret, struct err *e)
 		.context = s->context,
 	};
 	struct hotcell_error error;
-	size_t count = s->config->language_dirs.count;
 
 	memcpy(dirs, s->config->language_dirs.at, count * sizeof(*dirs));
-	dirs[count] = s->engines.languages_dir;
+	dirs[count++] = s->engines.languages_dir;
+	dirs[count] = more_languages;
 	if (hotcell_open(&o, &n->hotcell, &error) ||
 		hotcell_languages(n->hotcell, &n->languages, &n->languages_count, &error)) {
 		hotcell_close(n->hotcell);
@@ -337,6 +474,7 @@ static int open_one(struct service *s, struct engine **ret, struct err *e)
 	n->service = s;
 	list_init(&n->link);
 	list_init(&n->ops);
+	list_init(&n->preparations);
 	uv_poll_init(s->loop, &n->poll, hotcell_fd(n->hotcell));
 	uv_idle_init(s->loop, &n->soon);
 	n->poll.data = n->soon.data = n;
@@ -348,25 +486,42 @@ static int open_one(struct service *s, struct engine **ret, struct err *e)
 int engines_open(struct service *s, struct err *e)
 {
 	list_init(&s->engines.old);
-	if (open_one(s, &s->engines.current, e))
+	if (languages_open(s, e) || open_one(s, NULL, &s->engines.current, e))
 		return -1;
-	step_preparation(s->engines.current);
+	warm_next(s->engines.current);
 	return 0;
+}
+
+int engines_open_next(struct service *s, const char *more_languages, struct err *e)
+{
+	engines_forget_next(s);
+	return open_one(s, more_languages, &s->engines.next, e);
+}
+
+void engines_warm_next(struct service *s)
+{
+	if (s->engines.next)
+		warm_next(s->engines.next);
+}
+
+void engines_forget_next(struct service *s)
+{
+	struct engine *late = take_ptr(&s->engines.next);
+
+	if (!late)
+		return;
+	engine_hold(late);
+	pools_drop(&s->pools, late);
+	engine_release(late);
 }
 
 int engines_reload(struct service *s, struct err *e)
 {
-	struct engine *late = s->engines.next;
-
-	if (late) {
-		s->engines.next = NULL;
-		engine_hold(late);
-		pools_drop(&s->pools, late);
-		engine_release(late);
-	}
-	if (open_one(s, &s->engines.next, e))
+	if (s->engines.change)
+		return err_set(e, ERR_LIMIT, "a change of languages is under way");
+	if (engines_open_next(s, NULL, e))
 		return -1;
-	step_preparation(s->engines.next);
+	engines_warm_next(s);
 	return 0;
 }
 
@@ -380,5 +535,5 @@ void engines_close(struct service *s)
 		engine_close(take_ptr(&all->next));
 	if (all->current)
 		engine_close(take_ptr(&all->current));
-	free(all->languages_dir);
+	languages_close(s);
 }

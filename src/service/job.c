@@ -419,6 +419,11 @@ static int take_cell(struct job *job, struct hotcell_request *q, struct hotcell_
 	/* A compiler and its program have two cells, one after the other. */
 	if (plan.compiles)
 		return 0;
+	if (plan.profile && !plan.is_ready) {
+		engine_want(job->engine, plan.language, plan.profile);
+		plan.profile = NULL;
+		q->cold = 1;
+	}
 	name_owner(job, owner, sizeof(owner));
 	job->cell = pool_take(&job->service->pools, job->engine,
 		&(struct pool_wish){

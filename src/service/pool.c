@@ -46,6 +46,13 @@ static bool is_reusable(const struct pool *pool)
 	return pool->wish.isolation == HOTCELL_ISOLATION_VM && pool->wish.profile;
 }
 
+static unsigned pool_max(const struct pools *p)
+{
+	unsigned most = (unsigned)p->service->config->pool_max;
+
+	return most ? most : p->service->admission.running_max * 2;
+}
+
 static struct pool_cell *make(struct pool *pool, struct hotcell_error *e)
 {
 	struct hotcell_request q = {
@@ -107,33 +114,49 @@ static void drop_idle(struct pool *pool)
 
 /* ---- taking and giving ---- */
 
+/* Nothing was ready for somebody: one more is to wait from now on. */
+static void note_miss(struct pool *pool)
+{
+	pool->misses++;
+	if (pool->spare < pool_max(&pool->engine->service->pools))
+		pool->spare++;
+}
+
 static bool is_same_owner(const struct pool_cell *cell, const char *owner)
 {
 	return cell->owner && strcmp(cell->owner, owner) == 0;
 }
 
-/* The owner's own, else one that nobody has had, else NULL. What is gone is thrown away on the way. */
+/* The owner's own, else one that nobody has had, rather one that is ready than one that is being made; else NULL.
+ * What is gone is thrown away on the way. */
 static struct pool_cell *choose(struct pool *pool, const char *owner)
 {
 	struct pool_cell *fresh = NULL;
+	bool is_ready = false;
 
 	list_each(at, next, &pool->idle)
 	{
 		struct pool_cell *cell = container_of(at, struct pool_cell, link);
 
-		if (hotcell_cell_state(cell->cell) == HOTCELL_CELL_GONE) {
+		enum hotcell_cell_state state = hotcell_cell_state(cell->cell);
+
+		if (state == HOTCELL_CELL_GONE) {
 			take_out(cell);
 			end(cell);
 		} else if (is_same_owner(cell, owner)) {
 			return cell;
-		} else if (!cell->owner && !fresh) {
+		} else if (!cell->owner && (!fresh || (!is_ready && state == HOTCELL_CELL_READY))) {
 			fresh = cell;
+			is_ready = state == HOTCELL_CELL_READY;
 		}
 	}
+	if (!is_ready)
+		note_miss(pool);
 	return fresh;
 }
 
 static void refill_soon(struct pools *p);
+static void free_pool(struct pools *p, struct pool *pool);
 
 struct pool_cell *pool_take(struct pools *p, struct engine *n, const struct pool_wish *wish,
 	const char *owner, struct hotcell_error *e)
@@ -174,11 +197,13 @@ void pool_give(struct pool_cell *cell, bool again)
 
 	pool->busy--;
 	cell->runs++;
-	if (again && is_reusable(pool) && (pool->wish.once || cell->runs < config->reuse_max) &&
+	if (again && !pool->is_dropped && is_reusable(pool) && (pool->wish.once || cell->runs < config->reuse_max) &&
 		hotcell_cell_state(cell->cell) != HOTCELL_CELL_GONE)
 		put_in(cell);
 	else
 		end(cell);
+	if (pool->is_dropped && !pool->busy)
+		free_pool(p, pool);
 	refill_soon(p);
 }
 
@@ -196,13 +221,6 @@ void pool_list(struct pools *p, struct engine *n, const struct pool_wish *wish)
 
 /* ---- refilling, in the background ---- */
 
-static unsigned pool_max(const struct pools *p)
-{
-	unsigned most = (unsigned)p->service->config->pool_max;
-
-	return most ? most : p->service->admission.running_max;
-}
-
 /* One more, if it lacks one. */
 static bool refill(struct pools *p, struct pool *pool)
 {
@@ -215,7 +233,7 @@ static bool refill(struct pools *p, struct pool *pool)
 		wanted = wanted > pool->busy ? wanted - pool->busy : 0;
 	if (pool->is_listed && wanted < p->service->config->pool_min)
 		wanted = (unsigned)p->service->config->pool_min;
-	if (pool->is_broken || pool->idle_count >= wanted || pool->idle_count >= pool_max(p))
+	if (pool->is_dropped || pool->is_broken || pool->idle_count >= wanted || pool->idle_count >= pool_max(p))
 		return false;
 	cell = make(pool, &e);
 	if (!cell) {
@@ -276,15 +294,21 @@ static void sweep(struct pool *pool)
 	}
 }
 
-/* As many as were in use at one time in the window that ends; one less each time if they were fewer. */
+/* As many as were in use at one time in the window that ends. */
 static void resize(struct pools *p, struct pool *pool)
 {
 	unsigned least = pool->is_listed ? (unsigned)p->service->config->pool_min : 0;
 	unsigned wanted = pool->busy_peak > least ? pool->busy_peak : least;
 
+	/* Where there were too few, what was added stays; where there were enough, one less will do. */
+	if (pool->misses)
+		wanted = pool->spare;
+	else if (pool->spare > wanted + 1)
+		wanted = pool->spare - 1;
 	if (wanted > pool_max(p))
 		wanted = pool_max(p);
 	pool->spare = wanted;
+	pool->misses = 0;
 	pool->busy_peak = pool->busy;
 	pool->is_broken = false;
 	while (pool->idle_count > pool->spare) {
@@ -306,9 +330,6 @@ void pools_tick(struct pools *p)
 
 	while ((pool = map_next(&p->by_key, &at))) {
 		sweep(pool);
-		/* Grows at once, shrinks slowly. */
-		if (pool->busy_peak > pool->spare && pool->spare < pool_max(p))
-			pool->spare = pool->busy_peak < pool_max(p) ? pool->busy_peak : pool_max(p);
 		if (window_ends)
 			resize(p, pool);
 		if (!pool->is_listed && !pool->busy && !pool->idle_count &&
@@ -328,7 +349,7 @@ bool pools_are_warm(const struct pools *p)
 	struct pool *pool;
 
 	while ((pool = map_next(&p->by_key, &at))) {
-		bool has = pool->busy > 0 || !pool->is_listed || pool->is_broken;
+		bool has = pool->busy > 0 || !pool->is_listed || pool->is_broken || pool->is_dropped;
 
 		list_each(link, next, &pool->idle)
 			has |= hotcell_cell_state(container_of(link, struct pool_cell, link)->cell) !=
@@ -347,18 +368,22 @@ void pools_open(struct pools *p, struct service *s)
 	p->refill.data = p;
 }
 
-/* Those that are busy end when they are given back. */
+/* Those that are busy end when they are given back, and the pool with the last of them. */
 void pools_drop(struct pools *p, const struct engine *n)
 {
 	struct pool *pool;
 	size_t at = 0;
 
-	while ((pool = map_next(&p->by_key, &at)))
-		if (pool->engine == n) {
-			pool->is_listed = false;
-			pool->spare = 0;
-			drop_idle(pool);
-		}
+	while ((pool = map_next(&p->by_key, &at))) {
+		if (pool->engine != n)
+			continue;
+		pool->is_dropped = true;
+		drop_idle(pool);
+		if (pool->busy)
+			continue;
+		free_pool(p, pool);
+		at = 0;
+	}
 }
 
 void pools_close(struct pools *p)

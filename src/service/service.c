@@ -82,6 +82,30 @@ int service_open(const struct service_options *options, struct service *s, struc
 	return engines_open(s, e);
 }
 
+/* What was given at the start, and everything else hangs on. */
+static void keep_places(const struct config *old, struct config *new)
+{
+	free(new->state_dir);
+	free(new->socket);
+	free(new->host);
+	new->state_dir = xstrdup(old->state_dir);
+	new->socket = xstrdup(old->socket);
+	new->host = xstrdup(old->host);
+	new->port = old->port;
+	new->no_auth = old->no_auth;
+}
+
+void service_set_config(struct service *s, struct config *config)
+{
+	struct config *old = s->own_config;
+
+	keep_places(s->config, config);
+	s->config = s->own_config = config;
+	admission_set_limits(&s->admission);
+	service_default_limits(config, &s->pools.limits);
+	config_free(old);
+}
+
 void service_drain(struct service *s)
 {
 	s->is_draining = true;
@@ -119,4 +143,5 @@ void service_close(struct service *s)
 	store_close(s->store);
 	metrics_close(&s->metrics);
 	free(s->share_dir);
+	config_free(s->own_config);
 }

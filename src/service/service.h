@@ -25,6 +25,7 @@
 struct service {
 	uv_loop_t *loop;
 	const struct config *config;
+	struct config *own_config; /* the same, if it was set later */
 	struct store *store;
 	struct engines engines;
 	struct admission admission;
@@ -54,6 +55,8 @@ struct service_options {
 
 /* Opens store and engine, and begins to warm up. */
 int service_open(const struct service_options *options, struct service *s, struct err *e);
+/* Other settings from now on (takes them): what is not fixed once it listens. */
+void service_set_config(struct service *s, struct config *config);
 /* Refuses what is new from now on. service_is_idle() tells when all is done. */
 void service_drain(struct service *s);
 bool service_is_idle(const struct service *s);

@@ -35,7 +35,7 @@ json_t *summary_json(const struct job *job)
 	json_object_set_new(o, "duration_ms", json_real(ms((int64_t)r->duration_us)));
 	json_object_set_new(o, "cpu_ms", json_real(ms((int64_t)r->usage.cpu_us)));
 	json_object_set_new(o, "peak_memory_bytes", json_integer((json_int_t)r->usage.peak_memory_bytes));
-	json_object_set_new(o, "files", json_integer((json_int_t)job->files_count));
+	json_object_set_new(o, "files_count", json_integer((json_int_t)job->files_count));
 	return o;
 }
 

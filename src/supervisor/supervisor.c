@@ -1,5 +1,6 @@
 #include "supervisor/supervisor.h"
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/notify.h"
@@ -13,6 +14,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -31,8 +33,8 @@ enum {
 };
 
 struct supervisor {
-	struct config *config;
-	int (*run)(const struct daemon_start *start);
+	const struct supervisor_options *options;
+	const struct config *config;
 	struct daemon_start start;
 	struct places places;
 	uid_t uid; /* of the daemon */
@@ -40,6 +42,7 @@ struct supervisor {
 	int signal_fd;
 	int daemon_pid_fd; /* -1: there is none */
 	int control_fd;
+	int settings_fd;
 	int wardens[WARDENS_MAX]; /* pidfds */
 	unsigned wardens_count;
 	bool is_ending;
@@ -137,10 +140,10 @@ static void answer_warden(struct supervisor *s, const char *isolation)
 	}
 }
 
-int supervisor_ask_warden(int control_fd, const char *isolation, int *ret_socket, struct err *e)
+/* A sentence, and a descriptor with it or -1. False: the other end is gone. */
+static bool receive_with_fd(int from, int flags, char *ret_text, size_t size, int *ret_fd)
 {
-	char text[512] = "";
-	struct iovec piece = { text, sizeof(text) - 1 };
+	struct iovec piece = { ret_text, size - 1 };
 	union {
 		struct cmsghdr head;
 		char room[CMSG_SPACE(sizeof(int))];
@@ -151,19 +154,47 @@ int supervisor_ask_warden(int control_fd, const char *isolation, int *ret_socket
 		.msg_control = &control,
 		.msg_controllen = sizeof(control.room),
 	};
+	ssize_t n = recvmsg(from, &message, MSG_CMSG_CLOEXEC | flags);
 	const struct cmsghdr *head;
+
+	*ret_fd = -1;
+	if (n <= 0)
+		return false;
+	ret_text[n] = '\0';
+	head = CMSG_FIRSTHDR(&message);
+	if (head && head->cmsg_type == SCM_RIGHTS)
+		memcpy(ret_fd, CMSG_DATA(head), sizeof(*ret_fd));
+	return true;
+}
+
+int supervisor_ask_warden(int control_fd, const char *isolation, int *ret_socket, struct err *e)
+{
+	char text[512];
 
 	for (size_t i = 0; i < COUNT(kinds); i++)
 		if (strcmp(kinds[i].isolation, isolation) == 0 &&
 			send(control_fd, &kinds[i].letter, 1, MSG_NOSIGNAL) != 1)
 			return err_sys(e, "ask the supervisor for a warden");
-	if (recvmsg(control_fd, &message, MSG_CMSG_CLOEXEC) <= 0)
+	if (!receive_with_fd(control_fd, 0, text, sizeof(text), ret_socket))
 		return err_set(e, ERR_GONE, "the supervisor is gone");
-	head = CMSG_FIRSTHDR(&message);
-	if (strcmp(text, "ok") != 0 || !head || head->cmsg_type != SCM_RIGHTS)
-		return err_set(e, ERR_UNAVAILABLE, "%s", text);
-	memcpy(ret_socket, CMSG_DATA(head), sizeof(*ret_socket));
-	return 0;
+	return *ret_socket < 0 ? err_set(e, ERR_UNAVAILABLE, "%s", text) : 0;
+}
+
+int supervisor_take_settings(int settings_fd, struct config **ret, struct err *e)
+{
+	enum { SETTINGS_MAX = 1 << 20 };
+	auto_buf struct buf settings = { 0 };
+	auto_close int fd = -1;
+	char text[64];
+	ssize_t n;
+
+	if (!receive_with_fd(settings_fd, MSG_DONTWAIT, text, sizeof(text), &fd) || fd < 0)
+		return err_set(e, ERR_GONE, "no settings have come");
+	n = pread(fd, buf_reserve(&settings, SETTINGS_MAX), SETTINGS_MAX, 0);
+	if (n < 0)
+		return err_sys(e, "read the settings");
+	settings.len = (size_t)n;
+	return config_parse("settings", settings.data, settings.len, ret, e);
 }
 
 void supervisor_tell_ready(int control_fd)
@@ -174,7 +205,7 @@ void supervisor_tell_ready(int control_fd)
 /* ---- the daemon ---- */
 
 /* In the child: it is the daemon from here on. */
-static int be_daemon(struct supervisor *s, int control_fd)
+static int be_daemon(struct supervisor *s, int control_fd, int settings_fd)
 {
 	struct err e = { 0 };
 	sigset_t none;
@@ -187,19 +218,22 @@ static int be_daemon(struct supervisor *s, int control_fd)
 	for (unsigned i = 0; i < s->wardens_count; i++)
 		close(s->wardens[i]);
 	s->start.control_fd = control_fd;
+	s->start.settings_fd = settings_fd;
 	if (demote(s->uid, s->gid, &e)) {
 		log_error("daemon.failed", { "text", .text = e.text });
 		return EXIT_TROUBLE;
 	}
-	return s->run(&s->start);
+	return s->options->run(&s->start);
 }
 
 static int start_daemon(struct supervisor *s, struct err *e)
 {
 	int ends[2];
+	int settings[2];
 	pid_t pid;
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) ||
+		socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, settings))
 		return err_sys(e, "socketpair");
 	fflush(NULL);
 	pid = fork();
@@ -207,10 +241,13 @@ static int start_daemon(struct supervisor *s, struct err *e)
 		return err_sys(e, "start the daemon");
 	if (pid == 0) {
 		close(ends[0]);
-		exit(be_daemon(s, ends[1]));
+		close(settings[0]);
+		exit(be_daemon(s, ends[1], settings[1]));
 	}
 	close(ends[1]);
+	close(settings[1]);
 	s->control_fd = ends[0];
+	s->settings_fd = settings[0];
 	s->daemon_pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
 	s->started_us = clock_now_us();
 	s->kill_us = 0;
@@ -263,6 +300,7 @@ static void on_daemon_end(struct supervisor *s)
 		return;
 	close(take_fd(&s->daemon_pid_fd));
 	close(take_fd(&s->control_fd));
+	close(take_fd(&s->settings_fd));
 	note_end(s, &info);
 	wait_for_wardens(s);
 }
@@ -285,6 +323,26 @@ static void on_control(struct supervisor *s)
 			answer_warden(s, kinds[i].isolation);
 }
 
+/* It may not be able to read the file itself, and its defaults would be another user's. */
+static void pass_settings(struct supervisor *s)
+{
+	struct err e = { 0 };
+	struct config *c = s->options->read_config(s->options->context, &e);
+	auto_close int fd = memfd_create("settings", MFD_CLOEXEC);
+	auto_fclose FILE *file = c && fd >= 0 ? fdopen(dup(fd), "w") : NULL;
+
+	if (!c) {
+		log_error("config.wrong", { "text", .text = e.text });
+		return;
+	}
+	if (file) {
+		config_print(c, file);
+		fflush(file);
+		send_with_fd(s->settings_fd, "settings", fd);
+	}
+	config_free(c);
+}
+
 static void on_signal(struct supervisor *s)
 {
 	struct signalfd_siginfo info;
@@ -293,7 +351,7 @@ static void on_signal(struct supervisor *s)
 	if (read(s->signal_fd, &info, sizeof(info)) != sizeof(info))
 		return;
 	if (info.ssi_signo == SIGHUP) {
-		tell_daemon(s, SIGHUP);
+		pass_settings(s);
 		return;
 	}
 	/* The first asks, the second insists. */
@@ -377,7 +435,7 @@ static int begin(struct supervisor *s, struct err *e)
 	struct daemon_start *start = &s->start;
 
 	raise_files_limit();
-	start->config = s->config;
+	start->config = s->options->config;
 	start->owner_uid = geteuid();
 	s->uid = geteuid();
 	s->gid = getegid();
@@ -392,14 +450,15 @@ static int begin(struct supervisor *s, struct err *e)
 	return listen_open(s->config, start, e);
 }
 
-int supervisor_run(struct config *config, int (*run)(const struct daemon_start *start))
+int supervisor_run(const struct supervisor_options *options)
 {
 	struct supervisor s = {
-		.config = config,
-		.run = run,
+		.options = options,
+		.config = options->config,
 		.signal_fd = -1,
 		.daemon_pid_fd = -1,
 		.control_fd = -1,
+		.settings_fd = -1,
 	};
 	struct err e = { 0 };
 	int failed = begin(&s, &e) || keep_running(&s, &e);
@@ -408,7 +467,7 @@ int supervisor_run(struct config *config, int (*run)(const struct daemon_start *
 		log_error("serve.failed", { "text", .text = e.text });
 		s.exit_status = EXIT_TROUBLE;
 	}
-	listen_close(config, &s.start);
+	listen_close(s.config, &s.start);
 	places_free(&s.places);
 	return s.exit_status;
 }

@@ -10,6 +10,7 @@
  *	daemon → supervisor   'c', 'v' or 'p'   start a warden of that isolation
  *	supervisor → daemon   "ok" and the end of a socket, or a sentence
  *	daemon → supervisor   'r'               it serves: a service manager is told
+ *	supervisor → daemon   a file            after SIGHUP, on a socket of its own: the settings, read again
  *
  * If the daemon dies, its wardens see their sockets close and clear up; they are waited for before the next daemon
  * begins. If the supervisor dies, the daemon is killed by the kernel, and so on down. */
@@ -35,17 +36,28 @@ struct daemon_start {
 	unsigned listeners_count;
 	bool is_loopback; /* all that is no unix socket */
 	bool has_kvm;
-	int control_fd; /* to the supervisor */
+	int control_fd;  /* to the supervisor */
+	int settings_fd; /* from it: new settings */
 	int share_fd;   /* the directory with languages/ */
 	uid_t owner_uid;
 };
 
-/* Runs until it is told to end. `run` is the daemon: called in a child without rights, it returns its exit status.
- * Returns an exit status. */
-int supervisor_run(struct config *config, int (*run)(const struct daemon_start *start));
+struct supervisor_options {
+	struct config *config; /* stays the caller's */
+	/* The daemon: called in a child without rights, it returns its exit status. */
+	int (*run)(const struct daemon_start *start);
+	/* Reads the settings again: NULL with *e if they are wrong. */
+	struct config *(*read_config)(void *context, struct err *e);
+	void *context;
+};
+
+/* Runs until it is told to end. Returns an exit status. */
+int supervisor_run(const struct supervisor_options *options);
 
 /* For the daemon: asks for a warden. */
 int supervisor_ask_warden(int control_fd, const char *isolation, int *ret_socket, struct err *e);
+/* For the daemon: new settings have come. -1 if they have not, or cannot be read. */
+int supervisor_take_settings(int settings_fd, struct config **ret, struct err *e);
 /* For the daemon: it serves. */
 void supervisor_tell_ready(int control_fd);
 

@@ -109,7 +109,7 @@ void cell_give_order(struct cell *cell, enum order order, int64_t now_us)
 {
 	char byte = (char)order;
 
-	if (cell->kill_at_us == 0)
+	if (cell->kill_at_us == 0 && order != ORDER_INTERRUPT)
 		cell->kill_at_us = now_us + PATIENCE_US;
 	/* A full pipe means that it has orders enough. */
 	if (cell->lifeline_fd < 0 || write(cell->lifeline_fd, &byte, 1) < 0)

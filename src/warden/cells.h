@@ -23,6 +23,7 @@ struct cell {
 	int64_t look_at_us;   /* when to look at its usage next; 0 = never */
 	int64_t kill_at_us;   /* it was told to end: when patience is over; 0 = it was not */
 	uint64_t cpu_base_us; /* used before the present limits were set */
+	uint64_t oom_base;    /* likewise, of processes that were killed for memory */
 	struct usage watched; /* what a soft watch saw */
 };
 

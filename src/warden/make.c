@@ -284,6 +284,7 @@ void make_undo(struct warden *w, struct cell *cell)
 		cgroup_kill(&cell->cgroup);
 	describe_end(cell, &info, &m, &e);
 	cell_read_usage(cell, &m.usage);
+	m.usage.oom_kills -= cell->oom_base;
 	w->options->isolation->clear(w->state, cell->pid);
 	put_gone(&w->out, &m);
 	warden_tell(w);

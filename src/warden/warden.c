@@ -124,6 +124,7 @@ static void answer_limit(struct warden *w, struct frame_in *in)
 	cell_read_usage(cell, &usage);
 	cell->limits = m.limits;
 	cell->cpu_base_us = usage.cpu_us;
+	cell->oom_base = usage.oom_kills;
 	cell_plan_look(cell, clock_now_us());
 	/* Limits that cannot be set would not be held: rather no cell than one without them. */
 	if (cell->cgroup.tree && cgroup_set_limits(&cell->cgroup, &m.limits, &e))
@@ -142,7 +143,7 @@ static void answer_order(struct warden *w, struct frame_in *in)
 	cell = cells_find(w->cells, m.cell);
 	if (cell)
 		cell_give_order(cell, m.order, clock_now_us());
-	else
+	else if (m.order != ORDER_INTERRUPT)
 		make_drop_pending(w, m.cell);
 }
 
@@ -161,6 +162,7 @@ static void answer_account(struct warden *w, struct frame_in *in)
 		return; /* GONE is on its way, with the same figures */
 	usage.cell = m.cell;
 	cell_read_usage(cell, &usage.usage);
+	usage.usage.oom_kills -= cell->oom_base;
 	put_usage(&w->out, &usage);
 	warden_tell(w);
 }

@@ -17,6 +17,8 @@
  *	  ◀──────  SERVED
  *	  CLEAR               ──────▶   empties the workspace: the next run is another one's
  *	  LINE                ──────▶   with a socket for the warm machine that is started next
+ *	  REQUEST             ──────▶   what the next EXEC is to tell the driver that waits (not in vm cells)
+ *	  ◀──────  WAITS                 a driver that was started is ready, or gone (likewise)
  *
  * On that socket engine and machine are by themselves (wire/vmm_warm.h); there GOES_OUT and EXITED come
  * from the machine.
@@ -40,8 +42,6 @@ enum cell_frame {
 	CELL_STDIN_END,
 	CELL_LIST,
 	CELL_GET,
-	CELL_PUT_END,
-	CELL_REMOVE,
 	CELL_CLEAR,
 	CELL_LINE,
 	CELL_OUTPUT,
@@ -50,8 +50,12 @@ enum cell_frame {
 	CELL_LISTED,
 	CELL_DATA,
 	CELL_GOT,
-	CELL_SERVED,
 	CELL_GOES_OUT,
+	CELL_REQUEST,
+	CELL_WAITS,
+	CELL_PUT_END,
+	CELL_REMOVE,
+	CELL_SERVED,
 };
 
 enum { EXEC_WORDS_MAX = 1024 };
@@ -67,16 +71,18 @@ struct msg_put {
 
 enum stdin_kind { STDIN_NULL = 1, STDIN_STREAM };
 
-/* What an EXEC has to do with warm machines (vm cells only). */
+/* What an EXEC has to do with what waits in a cell: warm machines in vm cells, drivers in others. */
 enum exec_warm {
 	EXEC_COLD,
 	EXEC_SNAPSHOT,   /* run it until it waits for a request; its state goes into the file that
 	                     * comes with the frame, and then, if there is a line, what pages it uses in a
 	                     * rehearsal that it finds there */
 	EXEC_WARM_START, /* start a machine from the snapshot that comes with the frame: no run yet,
-	                     * and no answer */
-	EXEC_WARM_START_ONCE, /* likewise, for a single run */
-	EXEC_WARM_RUN, /* a run that the machine has from the engine needs its files and streams */
+	                     * and no answer. Else the command is a driver's, and WAITS tells that it is
+	                     * ready */
+	EXEC_WARM_START_ONCE, /* likewise, for a single run; vm cells only */
+	EXEC_WARM_RUN, /* a run that the machine has from the engine needs its files and streams. Else the
+	                     * driver gets its REQUEST; if there is none any more, the command is run */
 	EXEC_WARM_COUNT,
 };
 
@@ -135,6 +141,7 @@ struct msg_exited {
 	uint8_t disk_full;
 	uint8_t warm;        /* a warm machine served it, and is ready for another one or will be */
 	uint8_t nothing_new; /* no file was made: no list follows */
+	uint8_t waited;      /* a driver that had waited for it served it */
 	struct vm_counts vm;
 	const uint8_t *out[2]; /* the last of stdout and of stderr */
 	size_t out_len[2];
@@ -149,6 +156,7 @@ struct msg_file {
 	uint8_t generated; /* new or changed since it was staged */
 	uint32_t mode;
 	uint64_t size_bytes;
+	uint64_t changed_ns; /* when it last was, by the clock of day: no program can set that */
 };
 
 struct msg_listed {
@@ -188,10 +196,10 @@ void put_exec(struct frame_out *f, const struct msg_exec *m);
 bool get_exec(struct frame_in *f, struct msg_exec *m);
 const char *const *exec_argv(const struct msg_exec *m);
 const char *const *exec_env(const struct msg_exec *m);
-/* STDIN, DATA */
+/* STDIN, DATA, REQUEST */
 void put_data(struct frame_out *f, enum cell_frame type, const struct msg_data *m);
 bool get_data(struct frame_in *f, struct msg_data *m);
-/* STDIN_END, LIST, PUT_END, CLEAR, LINE, GOES_OUT */
+/* STDIN_END, LIST, PUT_END, CLEAR, LINE, GOES_OUT, WAITS */
 void put_bare(struct frame_out *f, enum cell_frame type);
 bool get_bare(struct frame_in *f);
 void put_get(struct frame_out *f, const struct msg_get *m);

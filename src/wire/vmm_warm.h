@@ -22,7 +22,18 @@
  * random bytes behind it, and writes the run's exit status there: one byte, and the same random ones
  * behind it. With a further byte the run ends later, when it closes the descriptor of that number:
  * some interpreters first say why a program failed, and then begin to clean up. To all others, and in
- * between, descriptor WARM_DRIVER_FD is not open. Only in a warm machine does it exist. */
+ * between, descriptor WARM_DRIVER_FD is not open.
+ *
+ * In a cell without a machine the same drivers wait for the same requests, but those are the keeper's:
+ *
+ *	keeper → driver   on WARM_DRIVER_FD, a pipe: the length of what follows in digits and a NUL, the request, the
+ *	                  random bytes
+ *	driver → keeper   on WARM_ANSWER_FD, another one: a byte when it is ready; at the end the status, and the random
+ *	                  bytes behind it. Then it waits for the end of WARM_DRIVER_FD, and ends with that status. If it
+ *	                  only does the latter, that is as good, but its keeper knows it later
+ *
+ * That WARM_DRIVER_FD is open tells the driver where it is. Flag `n` says that the program's input is /dev/null, which the driver has to open: its own is
+ * a pipe, in case there will be some. */
 #ifndef HOTCELL_WIRE_VMM_WARM_H
 #define HOTCELL_WIRE_VMM_WARM_H
 
@@ -30,6 +41,7 @@
 
 enum {
 	WARM_DRIVER_FD = 999,
+	WARM_ANSWER_FD = 998,
 	WARM_REQUEST_MAX = 128 << 10,
 	WARM_SEED_SIZE = 32,
 	WARM_TEXT_MAX = 256,

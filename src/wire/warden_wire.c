@@ -81,7 +81,7 @@ bool get_order(struct frame_in *f, struct msg_order *m)
 {
 	m->cell = frame_get_u32(f);
 	m->order = frame_get_u8(f);
-	return frame_in_done(f) && m->order == ORDER_CANCEL;
+	return frame_in_done(f) && (m->order == ORDER_CANCEL || m->order == ORDER_INTERRUPT);
 }
 
 void put_cell(struct frame_out *f, enum warden_frame type, const struct msg_cell *m)

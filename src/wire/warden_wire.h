@@ -37,8 +37,15 @@ enum warden_frame {
 enum isolation_kind { ISOLATION_PROCESS = 1, ISOLATION_CONTAINER, ISOLATION_VM };
 enum network_kind { NETWORK_NONE = 1, NETWORK_HOST };
 
-/* Why everything in a cell is to be ended while its keeper lives on to tell what was printed. */
-enum order { ORDER_NONE, ORDER_CANCEL = 'x', ORDER_CPU = 'c', ORDER_MEMORY = 'm' };
+/* Why everything in a cell is to be ended while its keeper lives on to tell what was printed; or that its program
+ * is to get SIGINT, and nothing else happens. */
+enum order {
+	ORDER_NONE,
+	ORDER_CANCEL = 'x',
+	ORDER_CPU = 'c',
+	ORDER_MEMORY = 'm',
+	ORDER_INTERRUPT = 'i',
+};
 
 enum { MAKE_BINDS_MAX = 32 };
 

@@ -130,6 +130,62 @@ def in_one_cell(programs, isolation, *lines, language="python", count=False, onc
     return done.stdout.splitlines()
 
 
+class Session:
+    """A program that embeds the library and runs what it is told in cells that it made before: library/session.c
+    has the words.
+
+        with Session(programs, isolation="vm", language="python") as session:
+            session.make()                              # a cell, and waits until it is ready
+            session.run("print(1)", stdin="x")          # → dict
+    """
+
+    def __init__(self, programs, **settings):
+        self.process = subprocess.Popen([programs / "session"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE)
+        self.say(**settings)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdin.close()
+        code = self.process.wait(PATIENCE_S)
+        said = self.process.stderr.read()
+        self.process.stdout.close()
+        self.process.stderr.close()
+        assert (code, said) == (0, b""), (code, said)
+
+    @staticmethod
+    def _escape(value):
+        data = value if isinstance(value, bytes) else str(value).encode()
+        return data.replace(b"\\", b"\\\\").replace(b"\n", b"\\n").replace(b"\0", b"\\0")
+
+    def _write(self, line):
+        self.process.stdin.write(line + b"\n")
+        self.process.stdin.flush()
+
+    def say(self, **settings):
+        for word, value in settings.items():
+            for each in value if isinstance(value, list) else [value]:
+                self._write(word.encode() + b" " + self._escape(each))
+
+    def make(self, **settings):
+        self.say(**settings)
+        self._write(b"make")
+        self._write(b"ready")
+
+    def unmake(self):
+        self._write(b"unmake")
+
+    def run(self, code, **settings):
+        """Settings stay, but for input, arguments, variables and files."""
+        self.say(code=code, **settings)
+        self._write(b"run")
+        line = self.process.stdout.readline()
+        assert line, self.process.stderr.read()
+        return json.loads(line)
+
+
 # ---- copies that everybody can reach ----
 
 

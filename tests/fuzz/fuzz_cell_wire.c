@@ -89,6 +89,7 @@ static bool get_and_put(uint8_t type, struct frame_in *in)
 		return take_exec(in);
 	case CELL_STDIN:
 	case CELL_DATA:
+	case CELL_REQUEST:
 		return get_data(in, &m.data) &&
 		       (put_data(&out, (enum cell_frame)type, &m.data), true);
 	case CELL_STDIN_END:
@@ -97,6 +98,7 @@ static bool get_and_put(uint8_t type, struct frame_in *in)
 	case CELL_CLEAR:
 	case CELL_LINE:
 	case CELL_GOES_OUT:
+	case CELL_WAITS:
 		return get_bare(in) && (put_bare(&out, (enum cell_frame)type), true);
 	case CELL_GET:
 		return take_get(in);

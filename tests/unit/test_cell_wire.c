@@ -246,6 +246,7 @@ static void put_some_exited(struct frame_out *f)
 			      .disk_full = 1,
 			      .warm = 1,
 			      .nothing_new = 1,
+			      .waited = 1,
 			      .vm = { 5ULL << 33, 6, "io_setup" },
 			      .out = { (const uint8_t *)"o", (const uint8_t *)"er" },
 			      .out_len = { 1, 2 },
@@ -274,6 +275,7 @@ static void expect_exited(struct frame_in *f)
 	assert_int_equal(m.disk_full, 1);
 	assert_int_equal(m.warm, 1);
 	assert_int_equal(m.nothing_new, 1);
+	assert_int_equal(m.waited, 1);
 	assert_true(m.vm.exits == 5ULL << 33);
 	assert_int_equal(m.vm.unknown_calls, 6);
 	assert_string_equal(m.vm.missing_call, "io_setup");
@@ -291,6 +293,7 @@ static void put_some_file(struct frame_out *f)
 			    .generated = 1,
 			    .mode = 04755,
 			    .size_bytes = 5ULL << 33,
+			    .changed_ns = 7ULL << 60,
 		    });
 }
 
@@ -311,6 +314,7 @@ static void expect_file(struct frame_in *f)
 	assert_int_equal(m.generated, 1);
 	assert_int_equal(m.mode, 04755);
 	assert_true(m.size_bytes == 5ULL << 33);
+	assert_true(m.changed_ns == 7ULL << 60);
 }
 
 static void put_some_listed(struct frame_out *f)

@@ -123,6 +123,7 @@ struct wish {
 	uint64_t file_bytes;
 	bool with_stdin;
 	bool list_when_done;
+	enum exec_warm warm;
 };
 
 static void send_exec(const struct wish *wish)
@@ -138,6 +139,7 @@ static void send_exec(const struct wish *wish)
 		.processes = 5, /* of no effect here: the user is not the cell's own */
 		.stdin_kind = wish->with_stdin ? STDIN_STREAM : STDIN_NULL,
 		.list_when_done = wish->list_when_done,
+		.warm = (uint8_t)wish->warm,
 	};
 	for (m.argv_count = 0; wish->argv[m.argv_count]; m.argv_count++)
 		m.words[at++] = wish->argv[m.argv_count];
@@ -610,6 +612,181 @@ static void the_clock_goes_on_while_nobody_takes_the_output(void **state)
 	assert_int_equal(type, CELL_EXITED);
 	assert_true(get_exited(&in, &last.exited));
 	expect_killed_by(ENDED_BY_TIMEOUT);
+}
+
+/* ---- drivers ---- */
+
+/* Python that has `request` and `seed`, and what `then` says. */
+static void start_driver(const char *then)
+{
+	static char script[2048];
+
+	snprintf(script, sizeof(script),
+		"import os\n"
+		"print('too early', flush=True)\n"
+		"os.write(998, b'r')\n"
+		"length, _, data = os.read(999, 65536).partition(b'\\0')\n"
+		"while len(data) < int(length): data += os.read(999, 65536)\n"
+		"request, seed = data[:-32], data[-32:]\n"
+		"%s",
+		then);
+	send_exec(&(struct wish){
+		.argv = { "/usr/bin/python3", "-c", script }, .warm = EXEC_WARM_START });
+}
+
+static void wait_for_driver(void)
+{
+	struct frame_in in;
+
+	assert_int_equal(next_frame(&in), CELL_WAITS);
+	assert_true(get_bare(&in));
+}
+
+/* If no driver takes it, a shell says so. */
+static void run_in_driver(const char *request, size_t len, bool with_stdin)
+{
+	put_data(&out, CELL_REQUEST, &(struct msg_data){ (const uint8_t *)request, len });
+	send_out();
+	send_exec(&(struct wish){ .argv = { "/bin/sh", "-c", "echo cold; exit 9" },
+		.with_stdin = with_stdin,
+		.warm = EXEC_WARM_RUN });
+}
+
+static void a_driver_that_waits_gets_its_request_and_is_the_program(void **state)
+{
+	(void)state;
+	start_driver(
+		"print(request, len(seed), os.getcwd() == os.environ.get('PWD', os.getcwd()))\n"
+		"os._exit(3)\n");
+	wait_for_driver();
+	run_in_driver("a\0b", 3, false);
+	wait_until_ended();
+	expect_exit(3);
+	assert_true(last.exited.waited);
+	assert_string_equal(last.stdout_bytes.data, "");
+	run_script("echo on");
+	expect_exit(0);
+	assert_false(last.exited.waited);
+}
+
+static void what_a_driver_prints_for_its_program_comes_and_nothing_before(void **state)
+{
+	(void)state;
+	start_driver("print(request.decode(), input(), flush=True)\nos._exit(0)\n");
+	wait_for_driver();
+	run_in_driver("said", 4, true);
+	put_data(&out, CELL_STDIN, &(struct msg_data){ (const uint8_t *)"line\n", 5 });
+	send_out();
+	put_bare(&out, CELL_STDIN_END);
+	send_out();
+	wait_until_ended();
+	expect_exit(0);
+	assert_string_equal(last.stdout_bytes.data, "said line\n");
+}
+
+static void a_long_request_comes_whole(void **state)
+{
+	static char request[60000];
+
+	(void)state;
+	memset(request, 'x', sizeof(request));
+	start_driver("os._exit(5 if request == b'x' * 60000 else 6)\n");
+	wait_for_driver();
+	run_in_driver(request, sizeof(request), false);
+	wait_until_ended();
+	expect_exit(5);
+}
+
+static void the_status_that_a_driver_tells_is_the_runs(void **state)
+{
+	(void)state;
+	start_driver("print('done', flush=True)\n"
+		     "os.write(998, b'x' * 100 + bytes([7]) + seed[:10])\n"
+		     "os.write(998, seed[10:])\n"
+		     "os.write(998, bytes([8]) + seed)\n"
+		     "os.read(999, 1)\n"
+		     "os._exit(7)\n");
+	wait_for_driver();
+	run_in_driver("", 0, false);
+	wait_until_ended();
+	assert_true(last.exited.waited);
+	run_script("echo on");
+	expect_exit(0);
+}
+
+static void what_is_not_the_drivers_word_ends_nothing(void **state)
+{
+	(void)state;
+	start_driver("for i in range(300): os.write(998, bytes([0]) + bytes(32))\n"
+		     "os.write(998, bytes([0]) + seed[:31] + bytes([seed[31] ^ 1]))\n"
+		     "os.write(998, seed[1:] + seed[:1])\n"
+		     "os.close(998)\n"
+		     "os._exit(4)\n");
+	wait_for_driver();
+	run_in_driver("", 0, false);
+	wait_until_ended();
+	expect_exit(4);
+}
+
+static void a_driver_that_is_gone_leaves_the_run_to_the_command(void **state)
+{
+	(void)state;
+	send_exec(&(struct wish){ .argv = { "/bin/false" }, .warm = EXEC_WARM_START });
+	wait_for_driver(); /* or for its end */
+	run_in_driver("", 0, false);
+	wait_until_ended();
+	expect_exit(9);
+	assert_false(last.exited.waited);
+	assert_string_equal(last.stdout_bytes.data, "cold\n");
+}
+
+static void a_driver_that_is_not_wanted_ends(void **state)
+{
+	long pid;
+
+	(void)state;
+	start_driver("pass");
+	wait_for_driver();
+	run_script("ps -o pid= --ppid $PPID | head -1");
+	expect_exit(0);
+	pid = strtol(last.stdout_bytes.data, NULL, 10);
+	assert_true(pid > 0);
+	assert_true(is_gone(pid));
+}
+
+static void a_request_in_the_middle_of_a_run_makes_the_keeper_leave(void **state)
+{
+	struct frame_in in;
+
+	(void)state;
+	send_script("echo on; sleep 60");
+	wait_for_output();
+	put_data(&out, CELL_REQUEST, &(struct msg_data){ (const uint8_t *)"", 0 });
+	send_out();
+	while (next_frame(&in))
+		;
+	expect_keeper_leaves();
+}
+
+static void an_interruption_reaches_the_program_that_was_asked_for_before_it(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 20; i++) {
+		send_exec(&(struct wish){ .argv = { "/usr/bin/python3", "-S", "-c",
+						  "import time\ntime.sleep(60)" } });
+		if (i % 2) /* it has begun, or not */
+			usleep(100000);
+		assert_int_equal(write(cell.lifeline, "i", 1), 1);
+		wait_until_ended();
+		assert_int_equal(last.exited.ended_by, ENDED_BY_ITSELF);
+		assert_true(WIFSIGNALED((int)last.exited.wait_status));
+		assert_int_equal(WTERMSIG((int)last.exited.wait_status), SIGINT);
+	}
+	/* With nothing to interrupt, nothing happens. */
+	assert_int_equal(write(cell.lifeline, "i", 1), 1);
+	usleep(20000);
+	run_script("echo on");
+	expect_exit(0);
 }
 
 /* ---- frames that no engine sends ---- */
@@ -1127,6 +1304,15 @@ int main(void)
 		TEST_IN_CELL(when_the_engine_hangs_up_everything_ends),
 		TEST_IN_CELL(when_the_lifeline_ends_everything_ends),
 		TEST_IN_CELL(the_clock_goes_on_while_nobody_takes_the_output),
+		TEST_IN_CELL(a_driver_that_waits_gets_its_request_and_is_the_program),
+		TEST_IN_CELL(what_a_driver_prints_for_its_program_comes_and_nothing_before),
+		TEST_IN_CELL(a_long_request_comes_whole),
+		TEST_IN_CELL(the_status_that_a_driver_tells_is_the_runs),
+		TEST_IN_CELL(what_is_not_the_drivers_word_ends_nothing),
+		TEST_IN_CELL(a_driver_that_is_gone_leaves_the_run_to_the_command),
+		TEST_IN_CELL(a_driver_that_is_not_wanted_ends),
+		TEST_IN_CELL(a_request_in_the_middle_of_a_run_makes_the_keeper_leave),
+		TEST_IN_CELL(an_interruption_reaches_the_program_that_was_asked_for_before_it),
 		TEST_IN_CELL(a_frame_of_an_unknown_kind_makes_the_keeper_leave),
 		TEST_IN_CELL(an_answer_sent_as_a_request_makes_the_keeper_leave),
 		TEST_IN_CELL(a_cut_command_makes_the_keeper_leave),
