@@ -220,6 +220,8 @@ int main(void)
 		TEST(the_examples_of_the_standard_come_out_as_it_says),
 		TEST(every_pair_of_bytes_comes_out_valid),
 		TEST(it_adds_behind_what_is_there),
+		TEST(letters_that_come_in_pieces_are_joined),
+		TEST(what_can_be_no_letter_is_not_held_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
