@@ -142,16 +142,20 @@ static void fill_setting(const struct config *config, json_t *o, const char *nam
 		json_object_del(o, name);
 }
 
-/* Goes as deep as our own files do. */
+/* Goes as deep as our own files do. A default of the API's that is over the service's maximum is that. */
 static void fill_settings(const struct config *config, json_t *o) /* NOLINT(misc-no-recursion) */
 {
 	const char *name;
 	json_t *value;
+	json_t *most;
 	void *next;
 	size_t i;
 
 	json_array_foreach(o, i, value) fill_settings(config, value);
 	json_object_foreach_safe(o, next, name, value) fill_setting(config, o, name, value);
+	most = json_object_get(o, "maximum");
+	if (json_is_integer(most) && json_integer_value(json_object_get(o, "default")) > json_integer_value(most))
+		json_object_set(o, "default", most);
 }
 
 /* ---- an operation ---- */
@@ -241,7 +245,7 @@ static void add_query_parameters(json_t *list, json_t *query)
 
 static json_t *body_of(json_t *said)
 {
-	json_t *o = json_pack("{s:b}", "required", 1);
+	json_t *o = json_pack("{s:b}", "required", !json_is_true(json_object_get(said, "optional")));
 
 	add_content(o, said);
 	return o;

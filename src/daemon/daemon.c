@@ -169,6 +169,7 @@ static void on_settings(uv_poll_t *poll, int status, int events)
 	}
 	log_info("daemon.reloading", { "what", .text = "settings and languages" });
 	service_set_config(&d->service, c);
+	openapi_forget(&d->api);
 	log_setup(c->log_level, c->log_format);
 	if (engines_reload(&d->service, &e))
 		log_error("daemon.reload_failed", { "text", .text = e.text });

@@ -361,7 +361,7 @@ function listOperations() {
 			const details = el("details", { class: "operation", id, ontoggle: () => {
 				if (details.open && details.childElementCount === 1) details.append(showOperation(path, method, operation));
 			} }, el("summary", null, badge(), el("span", { class: "path" }, withParams(path)), el("span", { class: "what" }, operation.summary)));
-			const link = el("a", { href: `#${id}`, title: operation.summary, onclick: () => (details.open = true) }, badge(), el("span", null, path));
+			const link = el("a", { href: `#${id}`, title: operation.summary, onclick: () => (details.open = true) }, badge(), el("span", null, path.replace("/v1/", "/").replace("{session_id}", "{id}")));
 			list.push({ tag: operation.tags[0], details, link, text: textOf(path, method, operation) });
 		}
 	return list;
