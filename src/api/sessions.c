@@ -212,6 +212,11 @@ static void describe_on_found(struct visit *v, struct session_found *found, cons
 	visit_end(v);
 }
 
+static bool is_at_work(const struct session *session)
+{
+	return !list_is_empty(&session->turns) || (session->turn && session->turn != &session->own_turn);
+}
+
 /* With its files, if it has the time to look for them. */
 void sessions_get(struct call *call)
 {
@@ -221,7 +226,7 @@ void sessions_get(struct call *call)
 
 	if (!session)
 		return;
-	if (session->turn) {
+	if (is_at_work(session)) {
 		o = session_describe(session);
 		json_object_set_new(o, "files", json_null());
 		reply_json(call, 200, o);

@@ -43,4 +43,12 @@ bool options_want_server(const struct run_options *o);
 int options_read_code(struct run_options *o);
 void options_free(struct run_options *o);
 
+/* HOST or HOST:PATH. What *ret points to is *ret_owned, to be freed in any case. False: it has no name to
+ * appear under. */
+bool options_read_input(const char *value, struct hotcell_input *ret, char **ret_owned);
+bool options_find_isolation(const char *name, enum hotcell_isolation *ret);
+bool options_find_network(const char *name, enum hotcell_network *ret);
+#define OPTIONS_BAD_ISOLATION "isolation = '%s': want auto, vm, container or process"
+#define OPTIONS_BAD_NETWORK   "network = '%s': want none or host"
+
 #endif

@@ -67,7 +67,7 @@ struct config {
 	uint64_t session_ttl_max_s; /* 86400 */
 	uint64_t batch_max;         /* 1000 runs in one request */
 	uint64_t pool_min;          /* 1: warm cells that wait, of each kind listed in `warm` */
-	uint64_t pool_max;          /* 0 = as many as may run */
+	uint64_t pool_max;          /* 0 = twice as many as may run */
 	uint64_t pool_idle_s;       /* 60: after which a pool shrinks to pool_min */
 	struct config_list
 		warm; /* "python", "python:numpy", "javascript", "python@container": what is kept warm */

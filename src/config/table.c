@@ -113,7 +113,7 @@ const struct config_row config_rows[] = {
 	{ NULL, "pool_min", CONFIG_NUMBER, AT(pool_min), "1", 0, 10000,
 		"warm cells that always wait, of each kind in `warm`", .under = "pool_max" },
 	{ NULL, "pool_max", CONFIG_NUMBER, AT(pool_max), "0", 0, 10000,
-		"most warm cells that wait, of each kind; 0: as many as may run" },
+		"most warm cells that wait, of each kind; 0: twice as many as may run" },
 	{ NULL, "pool_idle_s", CONFIG_S, AT(pool_idle_s), "60s", 1, DAY_S,
 		"time without demand after which a pool shrinks to pool_min" },
 	{ NULL, "warm", CONFIG_LIST, AT(warm), "python, python:data, javascript", 0, 0,

@@ -186,9 +186,14 @@ void job_watch(struct job *job, struct job_watch *watch)
 	job_pump(watch);
 }
 
+/* The others need not wait for it any more. */
 void job_unwatch(struct job_watch *watch)
 {
 	list_remove(&watch->link);
+	if (!watch->job || watch->job->state != JOB_RUNNING)
+		return;
+	trim_log(watch->job);
+	pause_or_go_on(watch->job);
 }
 
 void job_continue(struct job_watch *watch)
@@ -205,10 +210,10 @@ static void on_output(void *context, enum hotcell_stream stream, int compiling, 
 	struct event *event;
 
 	(void)compiling;
-	if (job->spec.detach && job->log_bytes + len > 2 * job->spec.max_output) {
+	if (job->spec.detach && job->log_bytes + len > 2 * job->spec.max_output)
 		job->log_is_cut = true;
+	if (job->log_is_cut)
 		return;
-	}
 	event = xalloc(sizeof(*event) + len);
 	event->stream = stream;
 	event->len = len;

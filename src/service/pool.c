@@ -46,6 +46,13 @@ static bool is_reusable(const struct pool *pool)
 	return pool->wish.isolation == HOTCELL_ISOLATION_VM && pool->wish.profile;
 }
 
+static unsigned pool_max(const struct pools *p)
+{
+	unsigned most = (unsigned)p->service->config->pool_max;
+
+	return most ? most : p->service->admission.running_max * 2;
+}
+
 static struct pool_cell *make(struct pool *pool, struct hotcell_error *e)
 {
 	struct hotcell_request q = {
@@ -107,29 +114,44 @@ static void drop_idle(struct pool *pool)
 
 /* ---- taking and giving ---- */
 
+/* Nothing was ready for somebody: one more is to wait from now on. */
+static void note_miss(struct pool *pool)
+{
+	pool->misses++;
+	if (pool->spare < pool_max(&pool->engine->service->pools))
+		pool->spare++;
+}
+
 static bool is_same_owner(const struct pool_cell *cell, const char *owner)
 {
 	return cell->owner && strcmp(cell->owner, owner) == 0;
 }
 
-/* The owner's own, else one that nobody has had, else NULL. What is gone is thrown away on the way. */
+/* The owner's own, else one that nobody has had, rather one that is ready than one that is being made; else NULL.
+ * What is gone is thrown away on the way. */
 static struct pool_cell *choose(struct pool *pool, const char *owner)
 {
 	struct pool_cell *fresh = NULL;
+	bool is_ready = false;
 
 	list_each(at, next, &pool->idle)
 	{
 		struct pool_cell *cell = container_of(at, struct pool_cell, link);
 
-		if (hotcell_cell_state(cell->cell) == HOTCELL_CELL_GONE) {
+		enum hotcell_cell_state state = hotcell_cell_state(cell->cell);
+
+		if (state == HOTCELL_CELL_GONE) {
 			take_out(cell);
 			end(cell);
 		} else if (is_same_owner(cell, owner)) {
 			return cell;
-		} else if (!cell->owner && !fresh) {
+		} else if (!cell->owner && (!fresh || (!is_ready && state == HOTCELL_CELL_READY))) {
 			fresh = cell;
+			is_ready = state == HOTCELL_CELL_READY;
 		}
 	}
+	if (!is_ready)
+		note_miss(pool);
 	return fresh;
 }
 
@@ -198,13 +220,6 @@ void pool_list(struct pools *p, struct engine *n, const struct pool_wish *wish)
 }
 
 /* ---- refilling, in the background ---- */
-
-static unsigned pool_max(const struct pools *p)
-{
-	unsigned most = (unsigned)p->service->config->pool_max;
-
-	return most ? most : p->service->admission.running_max;
-}
 
 /* One more, if it lacks one. */
 static bool refill(struct pools *p, struct pool *pool)
@@ -279,15 +294,21 @@ static void sweep(struct pool *pool)
 	}
 }
 
-/* As many as were in use at one time in the window that ends; one less each time if they were fewer. */
+/* As many as were in use at one time in the window that ends. */
 static void resize(struct pools *p, struct pool *pool)
 {
 	unsigned least = pool->is_listed ? (unsigned)p->service->config->pool_min : 0;
 	unsigned wanted = pool->busy_peak > least ? pool->busy_peak : least;
 
+	/* Where there were too few, what was added stays; where there were enough, one less will do. */
+	if (pool->misses)
+		wanted = pool->spare;
+	else if (pool->spare > wanted + 1)
+		wanted = pool->spare - 1;
 	if (wanted > pool_max(p))
 		wanted = pool_max(p);
 	pool->spare = wanted;
+	pool->misses = 0;
 	pool->busy_peak = pool->busy;
 	pool->is_broken = false;
 	while (pool->idle_count > pool->spare) {
@@ -309,9 +330,6 @@ void pools_tick(struct pools *p)
 
 	while ((pool = map_next(&p->by_key, &at))) {
 		sweep(pool);
-		/* Grows at once, shrinks slowly. */
-		if (pool->busy_peak > pool->spare && pool->spare < pool_max(p))
-			pool->spare = pool->busy_peak < pool_max(p) ? pool->busy_peak : pool_max(p);
 		if (window_ends)
 			resize(p, pool);
 		if (!pool->is_listed && !pool->busy && !pool->idle_count &&

@@ -1,7 +1,8 @@
 /* pool: cells that wait, made ahead of need. One pool for each (language, isolation, profile, limits).
  *
- * A pool keeps as many spare cells as were in use at one time lately, at least pool_min for those that the config
- * lists and at most pool_max. They are made in the background, one after another.
+ * A pool keeps as many spare cells as were in use at one time lately, and one more each time that somebody found none:
+ * at least pool_min for those that the config lists, and at most pool_max. They are made in the background, one after
+ * another.
  *
  * A warm machine of a vm goes back after a run and serves the same owner again (reuse); for another owner it is
  * replaced. Every other cell serves once. */
@@ -36,6 +37,7 @@ struct pool {
 	unsigned idle_count;
 	unsigned busy;
 	unsigned busy_peak;   /* in this window */
+	unsigned misses;      /* in this window: nothing was ready */
 	unsigned spare;       /* how many are to wait */
 	bool is_listed;       /* the config wants it warm */
 	bool is_dropped;      /* its engine is on its way out */
