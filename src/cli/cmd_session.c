@@ -156,9 +156,12 @@ static error_t on_new_option(int key, char *value, struct argp_state *state)
 	}
 }
 
-static const char *name_of(const struct argp_state *state, int key)
+/* These, and those of limits. */
+static struct argp_option table[FIXED + LIMIT_COUNT + 1];
+
+static const char *name_of(int key)
 {
-	for (const struct argp_option *at = state->root_argp->options; at->name; at++)
+	for (const struct argp_option *at = table; at->name; at++)
 		if (at->key == key)
 			return at->name;
 	return "";
@@ -224,7 +227,7 @@ static error_t on_option(int key, char *value, struct argp_state *state)
 		return 0;
 	if (on_new_option(key, value, state))
 		return ARGP_ERR_UNKNOWN;
-	verbs_see(&s->verbs, OPTION_NEW, name_of(state, key));
+	verbs_see(&s->verbs, OPTION_NEW, name_of(key));
 	return 0;
 }
 
@@ -252,7 +255,6 @@ static int exec_in(int argc, char **argv)
 
 static void parse(int argc, char **argv, struct session_command *ret)
 {
-	static struct argp_option table[FIXED + LIMIT_COUNT + 1];
 	static char texts[LIMIT_COUNT][LIMIT_OPTIONS_TEXT];
 	static const struct argp_child children[] = { { &server_options_argp, 0, NULL, 4 }, { 0 } };
 	static const struct limit_options limits = {

@@ -86,8 +86,11 @@ static bool read_number(struct reader *r, double *ret)
 	size_t len = 0;
 	char *end;
 
-	while (r->at < r->end && *r->at != ' ' && *r->at != '\t' && len < NUMBER_MAX)
+	while (r->at < r->end && *r->at != ' ' && *r->at != '\t') {
+		if (len == NUMBER_MAX)
+			return false;
 		text[len++] = *r->at++;
+	}
 	text[len] = '\0';
 	*ret = strtod(text, &end);
 	return len && !*end && isfinite(*ret);

@@ -140,8 +140,8 @@ static int fetch_one(struct client *c, json_t *file, int dir_fd, uint64_t *left,
 	struct remote_get get = { .dir_fd = dir_fd, .path = path };
 	auto_free char *from = NULL;
 
-	if (!path)
-		return err_set(e, ERR_PROTOCOL, "a file has no name");
+	if (!path || strlen(path) != json_string_length(json_object_get(file, "path")))
+		return err_set(e, ERR_PROTOCOL, "it has no name that a file can have");
 	if (!id || !client_is_id(id))
 		return err_set(e, ERR_SYSTEM, "%s", error ? error : "the server has not kept it");
 	if (size < 0 || (uint64_t)size > *left)

@@ -29,6 +29,7 @@ enum {
 	RESTART_MAX_MS = 30000,
 	STEADY_US = 60 * 1000000, /* a daemon that has lived for so long was not wrong from the start */
 	WARDEN_END_MS = 10000,
+	SAME_WISH_US = 500000,
 	EXIT_TROUBLE = 125,
 };
 
@@ -48,6 +49,7 @@ struct supervisor {
 	bool is_ending;
 	bool has_served; /* one of them has come so far */
 	int64_t kill_us; /* when the daemon has had its time; 0: not yet */
+	int64_t asked_us; /* when it was told to end */
 	int64_t started_us;
 	unsigned restart_ms;
 	int exit_status;
@@ -354,11 +356,15 @@ static void on_signal(struct supervisor *s)
 		pass_settings(s);
 		return;
 	}
+	/* One Ctrl-C may come twice: from the terminal, and from whoever started us. */
+	if (s->is_ending && clock_now_us() - s->asked_us < SAME_WISH_US)
+		return;
 	/* The first asks, the second insists. */
 	tell_daemon(s, s->is_ending ? SIGKILL : SIGTERM);
 	if (!s->is_ending)
 		notify_send("STOPPING=1", &ignored);
 	s->is_ending = true;
+	s->asked_us = clock_now_us();
 	s->kill_us = clock_now_us() + (int64_t)(s->config->drain_s + 10) * 1000000;
 }
 
