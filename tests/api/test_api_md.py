@@ -39,16 +39,18 @@ class Example:
         return f"{self.section}: {self.command.splitlines()[-1][-70:]}"
 
 
-def examples():
+def examples(text):
     section = ""
     for heading, command, answer in re.findall(
-            r"^#+ ([^\n]+)$|^```sh\n(.*?)^```\n(?:```http\n(.*?)^```\n)?", TEXT, re.M | re.S):
+            r"^#+ ([^\n]+)$|^```sh\n(.*?)^```\n(?:```http\n(.*?)^```\n)?", text, re.M | re.S):
         section = heading or section
         if command:
             yield Example(section.strip("`"), command, answer)
 
 
-EXAMPLES = list(examples())
+# README has one, too.
+README = (harness.ROOT / "README.md").read_text().replace("http://127.0.0.1:8000", "$HOTCELL")
+EXAMPLES = [*examples(TEXT), *(one for one in examples(README) if one.answer)]
 
 
 class Ran:
