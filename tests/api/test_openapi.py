@@ -232,7 +232,6 @@ REFUSED = [
     ("POST", "/v1/execute", b"{", 422),
     ("POST", "/v1/execute", b"[]", 422),
     ("POST", "/v1/execute", b"", 422),
-    ("POST", "/v1/execute", b" " * (17 << 20), 413),
     ("POST", "/v1/execute/stream", {"code": "1", "timeout_ms": 7001}, 422),
     ("POST", "/v1/batch", {}, 422),
     ("POST", "/v1/batch", {"runs": [{"code": "1"}] * 18}, 422),
@@ -268,7 +267,8 @@ def test_a_refusal_is_as_described(service, described, method, path, body, statu
 
 
 @pytest.mark.parametrize("headers, status", [
-    ({"Origin": "https://example.org"}, 403), ({"Host": "example.org"}, 421), ({"Content-Length": "x"}, 400)])
+    ({"Origin": "https://example.org"}, 403), ({"Host": "example.org"}, 421), 
+    ({"Content-Length": "0", "Transfer-Encoding": "chunked"}, 400)])
 def test_a_refusal_that_any_route_can_have_is_described(service, described, headers, status):
     for method, path, _ in described.operations():
         reply = service.request(method, path.replace("{", "").replace("}", ""), headers=headers)
