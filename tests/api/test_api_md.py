@@ -39,16 +39,18 @@ class Example:
         return f"{self.section}: {self.command.splitlines()[-1][-70:]}"
 
 
-def examples():
+def examples(text):
     section = ""
     for heading, command, answer in re.findall(
-            r"^#+ ([^\n]+)$|^```sh\n(.*?)^```\n(?:```http\n(.*?)^```\n)?", TEXT, re.M | re.S):
+            r"^#+ ([^\n]+)$|^```sh\n(.*?)^```\n(?:```http\n(.*?)^```\n)?", text, re.M | re.S):
         section = heading or section
         if command:
             yield Example(section.strip("`"), command, answer)
 
 
-EXAMPLES = list(examples())
+# README has one, too.
+README = (harness.ROOT / "README.md").read_text().replace("http://127.0.0.1:8000", "$HOTCELL")
+EXAMPLES = [*examples(TEXT), *(one for one in examples(README) if one.answer)]
 
 
 class Ran:
@@ -148,7 +150,23 @@ def differences(shown, real, name=""):
         yield f"{name} is {real!r}, not {shown!r}"
 
 
+def whole_events(text):
+    """What a stream said, and how it ended; None if it is none, or not all of one. Where a piece of output ends, and
+    which of two streams comes first, is not certain."""
+    pairs = re.findall(r"^event: (\w+)\ndata: (.*)$", text, re.M)
+    if not pairs or pairs[-1][0] == "output":
+        return None
+    printed = {}
+    for _, data in pairs[:-1]:
+        piece = json.loads(data)
+        printed[piece["stream"]] = printed.get(piece["stream"], "") + piece["data"]
+    return {"printed": printed, "event": pairs[-1][0], "last": parse_shown(pairs[-1][1])}
+
+
 def check_body(shown, out):
+    if whole_events(shown):
+        assert not list(differences(whole_events(shown), whole_events(out.decode()))), out
+        return
     try:
         wanted = parse_shown(shown)
     except ValueError:
