@@ -172,28 +172,32 @@ true""", "--mount", f"{data}:data")
 
 @pytest.mark.needs_root("only root can mount something on the host")
 def test_what_is_mounted_below_it_is_not_shown(mounts, data):
-    def mount(*words):
-        subprocess.run(["mount", *words], check=True)
-
     before, later = data / "sub", data / "later"
     later.mkdir()
-    mount("-t", "tmpfs", "none", before)
+    mounted = []
+
+    def mount(*words):
+        subprocess.run(["mount", *words], check=True)
+        mounted.append(words[-1])
+
     try:
+        # Shared, as the host's mounts usually are: others are told of what is mounted below.
+        mount("--bind", data, data)
+        subprocess.run(["mount", "--make-shared", data], check=True)
+        mount("-t", "tmpfs", "none", before)
         (before / "mounted").write_text("")
         m = mounts(data)
         m("mounts", data, "d", before, "s")
         assert m("make") == "ok"
         assert m("run", "ls /mnt/d/sub /mnt/s") == "exited 0 /mnt/d/sub:\\nb.txt\\n\\n/mnt/s:\\nb.txt\\n|"
         mount("-t", "tmpfs", "none", later)
-        try:
-            (later / "mounted").write_text("")
-            assert m("run", "ls /mnt/d/later") == "exited 0 |"
-            assert m("free") == "ok" and m("make") == "ok"
-            assert m("run", "ls /mnt/d/later") == "exited 0 |"
-        finally:
-            subprocess.run(["umount", later], check=True)
+        (later / "mounted").write_text("")
+        assert m("run", "ls /mnt/d/later") == "exited 0 |"
+        assert m("free") == "ok" and m("make") == "ok"
+        assert m("run", "ls /mnt/d/later") == "exited 0 |"
     finally:
-        subprocess.run(["umount", before], check=True)
+        for path in reversed(mounted):
+            subprocess.run(["umount", path], check=True)
 
 
 @pytest.mark.needs_root("else the test's own user is the one that reads")
