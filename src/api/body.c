@@ -82,6 +82,17 @@ bool body_open(struct call *call, struct body *ret)
 	return true;
 }
 
+bool body_open_or_none(struct call *call, struct body *ret)
+{
+	size_t len;
+
+	http_body(call->x, &len);
+	if (len)
+		return body_open(call, ret);
+	*ret = (struct body){ .call = call, .root = json_object() };
+	return true;
+}
+
 void body_free(struct body *b)
 {
 	while (b->depth)

@@ -19,6 +19,8 @@ struct body {
 
 /* False: it is no JSON object, and that is answered. */
 bool body_open(struct call *call, struct body *ret);
+/* The same, where none is as good as {}. */
+bool body_open_or_none(struct call *call, struct body *ret);
 /* False: something was wrong, and *ret tells. What was read is good until body_free(). */
 bool body_is_good(struct body *b, struct refusal *ret);
 void body_free(struct body *b);

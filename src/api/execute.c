@@ -224,42 +224,35 @@ void execute_submit(struct call *call, struct spec *spec, struct session *sessio
 	job_release(job);
 }
 
-/* A session may be named in the body, too. */
-static struct session *find_session(struct call *call, const struct spec *spec, bool *ret_failed)
+void execute_body(struct call *call, struct body *b, struct session *session, bool streams)
 {
-	struct hotcell_error e;
-	struct session *session = NULL;
-
-	if (spec->session_id) {
-		session = session_find(call->service, spec->session_id, call->caller.owner, &e);
-		*ret_failed = !session;
-	}
-	if (*ret_failed)
-		reply_failure(call, &e);
-	return session;
-}
-
-static void execute(struct call *call, bool streams)
-{
-	struct body b;
 	struct spec spec;
 	struct refusal refusal;
-	struct session *session;
-	bool failed = false;
+
+	if (run_request_read_in(b, b->root, session, &spec, &refusal))
+		reply_refusal(call, &refusal);
+	else
+		execute_submit(call, &spec, session, streams);
+}
+
+/* A session may be named in the body, too. */
+static void execute(struct call *call, bool streams)
+{
+	struct session *session = NULL;
+	struct hotcell_error e;
+	struct body b;
+	const char *id;
 
 	if (!body_open(call, &b))
 		return;
-	if (run_request_read(&b, b.root, &spec, &refusal)) {
-		reply_refusal(call, &refusal);
-		body_free(&b);
-		return;
-	}
-	body_free(&b);
-	session = find_session(call, &spec, &failed);
-	if (failed)
-		spec_free(&spec);
+	id = json_string_value(json_object_get(b.root, "session_id"));
+	if (id)
+		session = session_find(call->service, id, call->caller.owner, &e);
+	if (id && !session)
+		reply_failure(call, &e);
 	else
-		execute_submit(call, &spec, session, streams);
+		execute_body(call, &b, session, streams);
+	body_free(&b);
 }
 
 void execute_run(struct call *call)

@@ -37,14 +37,14 @@ static enum config_reuse read_reuse(struct body *b, json_t *o, const struct conf
 	return (enum config_reuse)body_choice(b, o, "reuse", names, (int)config->reuse);
 }
 
-void run_request_limits(struct body *b, json_t *o, struct hotcell_limits *ret)
+/* What is not said stays as it is. */
+static void read_limits(struct body *b, json_t *o, struct hotcell_limits *ret)
 {
 	const struct config *c = b->call->service->config;
 	json_t *limits = body_object(b, o, "limits");
 	uint64_t cpus_max = c->cpus_max_milli ? c->cpus_max_milli : 1024000;
 	json_t *cpus;
 
-	service_default_limits(c, ret);
 	if (!limits)
 		return;
 	body_enter(b, "limits");
@@ -62,6 +62,12 @@ void run_request_limits(struct body *b, json_t *o, struct hotcell_limits *ret)
 		body_complain(b, "cpus", "value_error", cpus, "Value error, want a number from 0.01 to %g",
 			(double)cpus_max / 1000);
 	body_leave(b);
+}
+
+void run_request_limits(struct body *b, json_t *o, struct hotcell_limits *ret)
+{
+	service_default_limits(b->call->service->config, ret);
+	read_limits(b, o, ret);
 }
 
 static bool is_setting_name(const char *name)
@@ -128,7 +134,7 @@ static char **read_args(struct body *b, json_t *o)
 
 /* ---- files ---- */
 
-static int check_path(const char *path, const char *reserved, struct refusal *refusal)
+int run_request_path(const char *path, const char *reserved, struct refusal *refusal)
 {
 	struct err e = { 0 };
 
@@ -353,10 +359,10 @@ static int check_names(const struct spec *spec, struct refusal *refusal)
 {
 	if (spec->user && strlen(spec->user) > SPEC_NAME_MAX)
 		return refuse(refusal, 422, "invalid", "user may have at most %d bytes.", SPEC_NAME_MAX);
-	if (spec->entry && check_path(spec->entry, NULL, refusal))
+	if (spec->entry && run_request_path(spec->entry, NULL, refusal))
 		return -1;
 	for (size_t i = 0; i < spec->files_count; i++)
-		if (check_path(spec->files[i].path, spec->code ? spec->entry : NULL, refusal))
+		if (run_request_path(spec->files[i].path, spec->code ? spec->entry : NULL, refusal))
 			return -1;
 	return check_nesting(spec, refusal);
 }
@@ -402,15 +408,43 @@ static int finish_reading(
 	return 0;
 }
 
+/* What a session has is what its runs have. */
+static int take_from_session(
+	const struct session *session, struct body *b, json_t *o, struct spec *spec, struct refusal *refusal)
+{
+	const struct session_config *c = &session->config;
+
+	if (spec->isolation != HOTCELL_ISOLATION_AUTO && spec->isolation != c->isolation)
+		return refuse(refusal, 422, "invalid", "A run has the isolation of its session.");
+	if (spec->network == HOTCELL_NETWORK_HOST && c->network != HOTCELL_NETWORK_HOST)
+		return refuse(refusal, 422, "invalid", "A run has the network of its session.");
+	spec->isolation = c->isolation;
+	spec->network = c->network;
+	spec->limits = c->limits;
+	read_limits(b, o, &spec->limits);
+	free(spec->session_id);
+	spec->session_id = xstrdup(session->id);
+	if (!spec->user)
+		spec->user = copy(c->user);
+	return 0;
+}
+
 int run_request_read(struct body *b, json_t *o, struct spec *ret, struct refusal *refusal)
+{
+	return run_request_read_in(b, o, NULL, ret, refusal);
+}
+
+int run_request_read_in(
+	struct body *b, json_t *o, const struct session *session, struct spec *ret, struct refusal *refusal)
 {
 	const struct config *config = b->call->service->config;
 	const char *language = body_text(b, o, "language");
+	const char *usual = session ? session->config.language : "python";
 	bool may_cache = body_bool(b, o, "cache", false);
 	int failed;
 
 	*ret = (struct spec){
-		.language = xstrdup(language ? language : "python"),
+		.language = xstrdup(language ? language : usual),
 		.isolation = run_request_isolation(b, o),
 		.network = run_request_network(b, o),
 		.max_output = config->output_max_bytes,
@@ -425,8 +459,11 @@ int run_request_read(struct body *b, json_t *o, struct spec *ret, struct refusal
 	};
 	read_code(b, o, ret);
 	body_list(b, o, "dependencies", WORDS_MAX);
-	run_request_limits(b, o, &ret->limits);
-	failed = run_request_timeout(b, o, config->timeout_default_ms, &ret->limits.wall_ms, refusal) ||
+	if (!session)
+		run_request_limits(b, o, &ret->limits);
+	failed = session && take_from_session(session, b, o, ret, refusal);
+	failed = failed ||
+		 run_request_timeout(b, o, config->timeout_default_ms, &ret->limits.wall_ms, refusal) ||
 		 run_request_files(b, o, &ret->files, &ret->files_count, refusal);
 	failed = failed || !body_is_good(b, refusal) || finish_reading(b, o, may_cache, ret, refusal);
 	if (failed)

@@ -584,6 +584,7 @@ void job_abandon(struct job *job)
 		engine_release(take_ptr(&job->engine));
 	list_each(at, next, &job->watches)
 		list_remove(at);
+	session_turn_forget(&job->turn);
 	if (job_goto(job, JOB_DONE))
 		job_release(job);
 	job_release(job);

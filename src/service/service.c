@@ -29,8 +29,10 @@ static void on_second(uv_timer_t *timer)
 	sessions_tick(&s->sessions);
 	if (++s->seconds % 10 == 0)
 		store_expire_files(s->store);
-	if (s->seconds % 600 == 0)
+	if (s->seconds % 600 == 0) {
 		store_trim_runs(s->store, s->config->history_max);
+		store_forget_sessions(s->store, service_now_s() - LOST_KEPT_S);
+	}
 }
 
 static void on_store(uv_poll_t *poll, int status, int events)
@@ -141,6 +143,7 @@ void service_close(struct service *s)
 	uv_close((uv_handle_t *)&s->store_poll, NULL);
 	uv_close((uv_handle_t *)&s->second, NULL);
 	store_close(s->store);
+	map_free(&s->sessions.lost);
 	metrics_close(&s->metrics);
 	free(s->share_dir);
 	config_free(s->own_config);

@@ -10,9 +10,7 @@
 #include "service/service.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <unistd.h>
 
 char *session_mirrors_dir(const struct service *s)
 {
@@ -43,7 +41,31 @@ void session_note_cell_end(struct session *session, const char *why)
 	snprintf(c->why, sizeof(c->why), "%s", why);
 }
 
-static int make_cell(struct session *session, struct hotcell_cell **ret, struct hotcell_error *e)
+/* Cold, unless the interpreter in it is to be kept: what comes out of a warm machine is cleared behind each run. */
+static int make_cell(struct session *session, const char *language, struct err *e)
+{
+	const struct session_config *c = &session->config;
+	struct hotcell_request q = {
+		.language = language,
+		.code = "",
+		.isolation = c->isolation,
+		.network = c->network,
+		.limits = c->limits,
+		.profile = session->keeps_state ? c->profile : NULL,
+		.env = (const char *const *)c->env,
+		.keep = session->keeps_state,
+		.cold = !session->keeps_state,
+	};
+	struct hotcell_error error;
+
+	if (hotcell_cell_make(session->engine->hotcell, &q, &session->cell, &error))
+		return err_set(e, (enum err_kind)error.kind, "%s", error.text);
+	note_cell(session, hotcell_cell_isolation(session->cell));
+	return 0;
+}
+
+/* Whether there can be runs in it at all, before anybody relies on it. */
+static int check_plan(const struct session *session, struct err *e)
 {
 	const struct session_config *c = &session->config;
 	struct hotcell_request q = {
@@ -51,122 +73,41 @@ static int make_cell(struct session *session, struct hotcell_cell **ret, struct 
 		.code = "",
 		.isolation = c->isolation,
 		.network = c->network,
-		.limits = c->limits,
 		.profile = c->profile,
-		.env = (const char *const *)c->env,
-		.keep = session->keeps_state,
-		.cold = c->strategy != SESSION_PER_SESSION,
 	};
+	struct hotcell_plan plan;
+	struct hotcell_error error;
 
-	if (hotcell_cell_make(session->engine->hotcell, &q, ret, e))
-		return -1;
-	note_cell(session, hotcell_cell_isolation(*ret));
+	if (hotcell_plan(session->engine->hotcell, &q, &plan, &error))
+		return err_set(e, (enum err_kind)error.kind, "%s", error.text);
 	return 0;
 }
 
-static void fail(struct hotcell_error *ret, const struct err *e)
-{
-	ret->kind = (enum hotcell_error_kind)e->kind;
-	snprintf(ret->text, sizeof(ret->text), "%s", e->text);
-}
-
-int session_make_place(struct session *session, struct hotcell_error *error)
+int session_make_place(struct session *session, struct err *e)
 {
 	const struct session_config *c = &session->config;
 	const struct hotcell_language *language = engine_language(session->engine, c->language);
 	auto_free char *dir = session_mirrors_dir(session->service);
-	struct err e = { 0 };
+	bool keeps_cell = c->strategy == SESSION_PER_SESSION;
 
-	if (c->strategy == SESSION_PER_SESSION) {
-		session->keeps_state = language && language->keeps_state;
-		return make_cell(session, &session->cell, error);
-	}
-	if (mirror_open(dir, session->id, c->limits.disk_bytes, &session->mirror, &e) == 0)
-		return 0;
-	fail(error, &e);
-	return -1;
-}
-
-/* ---- the files that it begins with ---- */
-
-static void on_put(struct engine_op *op, struct hotcell_result *result, const struct hotcell_error *failure)
-{
-	struct session *session = container_of(op, struct session, op);
-
-	hotcell_result_free(result);
-	free(take_ptr(&session->inputs));
-	session_files_are_put(session, failure);
-}
-
-static void fill_inputs(struct session *session)
-{
-	const struct session_config *c = &session->config;
-
-	session->inputs = xalloc((c->files_count + 1) * sizeof(*session->inputs));
-	for (size_t i = 0; i < c->files_count; i++)
-		session->inputs[i] = (struct hotcell_input){
-			.path = c->files[i].path,
-			.host_path = c->files[i].host_path,
-			.data = c->files[i].data,
-			.data_len = c->files[i].data_len,
-		};
-}
-
-static void put_in_cell(struct session *session)
-{
-	struct hotcell_files what = { .kind = HOTCELL_FILES_PUT, .inputs_count = session->config.files_count };
-	struct hotcell_error e;
-
-	fill_inputs(session);
-	what.inputs = session->inputs;
-	session->op.on_done = on_put;
-	if (engine_files(session->engine, session->cell, &what, &session->op, &e))
-		session_files_are_put(session, &e);
-}
-
-static int copy_to_mirror(struct mirror *m, const struct spec_file *file, struct err *e)
-{
-	auto_close int from = open(file->host_path, O_RDONLY | O_CLOEXEC);
-	auto_close int to = from < 0 ? -1 : mirror_open_blob(m, e);
-	ssize_t n;
-
-	if (from < 0)
-		return err_sys(e, "open '%s'", file->path);
-	if (to < 0)
+	if (check_plan(session, e))
 		return -1;
-	do
-		n = copy_file_range(from, NULL, to, NULL, 1 << 24, 0);
-	while (n > 0 || (n < 0 && errno == EINTR));
-	if (n < 0)
-		return err_sys(e, "copy '%s'", file->path);
-	return mirror_put(m, file->path, take_fd(&to), false, e);
+	session->keeps_state = keeps_cell && language && language->keeps_state;
+	if (keeps_cell && make_cell(session, c->language, e))
+		return -1;
+	if (keeps_cell && c->is_shared)
+		return 0;
+	return mirror_open(dir, session->id, c->limits.disk_bytes, &session->mirror, e);
 }
 
-static void put_in_mirror(struct session *session)
+void session_drop_place(struct session *session)
 {
-	const struct session_config *c = &session->config;
-	struct hotcell_error error;
-	struct err e = { 0 };
-	int failed = 0;
-
-	for (size_t i = 0; !failed && i < c->files_count; i++)
-		failed = c->files[i].host_path ?
-				 copy_to_mirror(session->mirror, &c->files[i], &e) :
-				 mirror_put_data(session->mirror, c->files[i].path, c->files[i].data,
-					 c->files[i].data_len, &e);
-	if (failed)
-		fail(&error, &e);
-	session_files_are_put(session, failed ? &error : NULL);
-}
-
-void session_put_files(struct session *session)
-{
-	if (session->mirror)
-		put_in_mirror(session);
-	else if (session->config.files_count)
-		put_in_cell(session);
-	else
-		session_files_are_put(session, NULL);
+	list_remove(&session->link);
+	if (session->cell)
+		hotcell_cell_free(take_ptr(&session->cell));
+	mirror_close(take_ptr(&session->mirror));
+	if (session->engine)
+		engine_release(take_ptr(&session->engine));
 }
 
 /* ---- runs ---- */
@@ -176,7 +117,7 @@ static void on_job_turn(struct session_turn *turn, const char *gone)
 	struct job *job = container_of(turn, struct job, turn);
 
 	if (gone) {
-		job_fail(job, 404, HOTCELL_ERROR_NOT_FOUND, "Session '%s' not found: %s", turn->session->id, gone);
+		job_fail(job, 404, HOTCELL_ERROR_NOT_FOUND, "Session '%s' not found: %s", job->session->id, gone);
 		return;
 	}
 	turn->session->job = job;
@@ -185,6 +126,11 @@ static void on_job_turn(struct session_turn *turn, const char *gone)
 
 void session_enter(struct session *session, struct job *job)
 {
+	if (session_is_crowded(session)) {
+		job_fail(job, 429, HOTCELL_ERROR_LIMIT, "%u wait for session '%s' already; try again later",
+			session->turns_count, session->id);
+		return;
+	}
 	job->turn.on_turn = on_job_turn;
 	session_wait(session, &job->turn);
 }
@@ -225,16 +171,6 @@ static void join_env(const struct session *session, struct job *job, struct hotc
 	q->env = (const char *const *)job->spec.env;
 }
 
-/* What the cell has; only time is the run's own. */
-static void set_limits(const struct session *session, const struct job *job, struct hotcell_request *q)
-{
-	q->limits = session->config.limits;
-	q->limits.wall_ms = job->spec.limits.wall_ms;
-	q->limits.cpu_ms = job->spec.limits.cpu_ms;
-	q->limits.output_bytes = job->spec.limits.output_bytes;
-	q->network = session->config.network;
-}
-
 static bool replaces(const struct job *job, const char *path)
 {
 	for (size_t i = 0; i < job->spec.files_count; i++)
@@ -254,14 +190,14 @@ static void stage_mirror(struct session *session, struct job *job, struct hotcel
 	job->inputs = xgrow(job->inputs, (used + count + 1) * sizeof(*job->inputs));
 	job->staged = xalloc((2 * count + 1) * sizeof(char *));
 	for (size_t i = 0; i < count; i++) {
-		if (files[i].is_directory || replaces(job, files[i].path))
+		char *path = files[i].path;
+
+		/* One that has something in it is made with that. */
+		if (files[i].is_directory ? !mirror_is_empty(session->mirror, path) : replaces(job, path))
 			continue;
 		job->staged[2 * i] = take_ptr(&files[i].path);
-		job->staged[2 * i + 1] = path_join(mirror_path(session->mirror), job->staged[2 * i]);
-		job->inputs[used++] = (struct hotcell_input){
-			.path = job->staged[2 * i],
-			.host_path = job->staged[2 * i + 1],
-		};
+		job->staged[2 * i + 1] = path_join(mirror_path(session->mirror), path);
+		job->inputs[used++] = (struct hotcell_input){ .path = path, .host_path = job->staged[2 * i + 1] };
 	}
 	job->staged_count = 2 * count;
 	mirror_files_free(files, count);
@@ -269,35 +205,57 @@ static void stage_mirror(struct session *session, struct job *job, struct hotcel
 	q->inputs_count = used;
 }
 
-/* Its own cell, so that it can be looked into afterwards. */
-static int use_new_cell(struct session *session, struct hotcell_request *q, struct hotcell_error *e)
+/* A cell of the session's, so that it can be looked into afterwards. A compiler and its program may have two, one
+ * after the other: those are the engine's, and what the program has removed is not seen then. */
+static int use_new_cell(struct session *session, struct hotcell_request *q, struct err *e)
 {
-	if (make_cell(session, &session->cell, e))
+	struct hotcell_plan plan;
+	struct hotcell_error error;
+
+	if (hotcell_plan(session->engine->hotcell, q, &plan, &error))
+		return err_set(e, (enum err_kind)error.kind, "%s", error.text);
+	if (plan.compiles)
+		return 0;
+	if (make_cell(session, q->language, e))
 		return -1;
 	q->cell = session->cell;
+	q->cold = true;
 	return 0;
 }
 
+static void use_kept_cell(struct session *session, struct hotcell_request *q)
+{
+	bool same_language = strcmp(q->language, session->config.language) == 0;
+
+	q->cell = session->cell;
+	q->isolation = HOTCELL_ISOLATION_AUTO; /* the cell's */
+	q->keep = session->keeps_state && same_language;
+	q->cold = !q->keep;
+	if (q->cold)
+		q->profile = NULL;
+}
+
 int session_fill_request(
-	struct session *session, struct job *job, struct hotcell_request *q, struct hotcell_error *e)
+	struct session *session, struct job *job, struct hotcell_request *q, struct hotcell_error *error)
 {
 	const struct session_config *c = &session->config;
-	bool same_language = strcmp(q->language, c->language) == 0;
+	struct err e = { 0 };
 
 	join_env(session, job, q);
-	set_limits(session, job, q);
-	q->isolation = c->isolation;
-	if (!q->profile)
-		q->profile = same_language ? c->profile : NULL;
-	if (c->strategy == SESSION_PER_SESSION) {
-		q->isolation = HOTCELL_ISOLATION_AUTO; /* the cell's */
-		q->cell = session->cell;
-		q->keep = session->keeps_state && same_language;
-		q->open_file = NULL;
-		return 0;
+	if (!q->profile && strcmp(q->language, c->language) == 0)
+		q->profile = c->profile;
+	if (session->mirror)
+		stage_mirror(session, job, q);
+	else
+		q->open_file = NULL; /* what it leaves, stays */
+	if (c->strategy == SESSION_PER_SESSION)
+		use_kept_cell(session, q);
+	else if (c->strategy == SESSION_PER_EXECUTION && c->is_shared && use_new_cell(session, q, &e)) {
+		error->kind = (enum hotcell_error_kind)e.kind;
+		snprintf(error->text, sizeof(error->text), "%s", e.text);
+		return -1;
 	}
-	stage_mirror(session, job, q);
-	return c->strategy == SESSION_PER_EXECUTION && c->is_shared ? use_new_cell(session, q, e) : 0;
+	return 0;
 }
 
 /* ---- after a run ---- */
@@ -325,116 +283,147 @@ static void take_files(struct session *session, struct job *job)
 	for (size_t i = 0; i < job->files_count; i++) {
 		struct job_file *f = &job->files[i];
 		struct err e = { 0 };
+		int failed = 0;
 
-		if (f->blob_fd < 0 || f->error)
-			continue;
-		if (mirror_put(session->mirror, f->path, take_fd(&f->blob_fd), true, &e))
+		if (strcmp(f->kind, "directory") == 0)
+			failed = mirror_make_dir(session->mirror, f->path, true, &e);
+		else if (f->blob_fd >= 0 && !f->error)
+			failed = mirror_put(session->mirror, f->path, take_fd(&f->blob_fd), true, &e);
+		if (failed)
 			f->error = e.sys_errno ? e.sys_errno : ENOSPC;
 	}
 }
 
 bool session_takes_files(struct session *session, struct job *job)
 {
-	const struct session_config *c = &session->config;
-
-	if (c->strategy == SESSION_PER_SESSION) {
-		list_files(job);
-		return true;
-	}
-	if (c->strategy != SESSION_PER_EXECUTION || !c->is_shared)
+	if (!session->config.is_shared)
 		return false;
-	take_files(session, job);
+	if (session->mirror)
+		take_files(session, job);
+	else
+		list_files(job);
 	return true;
 }
 
-static bool is_among(const struct hotcell_result *r, const char *path)
-{
-	for (size_t i = 0; i < r->files_count; i++)
-		if (strcmp(r->files[i].path, path) == 0)
-			return true;
-	return false;
-}
+/* Something that is done with a cell's files after a run. */
+struct task {
+	enum hotcell_files_kind kind;
+	void (*on_files)(struct session_turn *turn, struct session_found *found, const struct err *failure);
+};
 
 static void drop_run_cell(struct session *session)
 {
+	if (!session->cell || session->config.strategy == SESSION_PER_SESSION)
+		return;
 	session_note_cell_end(session, "its run is over");
 	hotcell_cell_free(take_ptr(&session->cell));
 }
 
-/* What a run has removed is gone for the next one too. */
-static void on_listed(struct engine_op *op, struct hotcell_result *result, const struct hotcell_error *failure)
+static void remove_missing(struct mirror *m, const struct session_found *found)
 {
-	struct session *session = container_of(op, struct session, op);
-	struct mirror_file *files = NULL;
-	size_t count = 0;
+	struct mirror_file *files;
+	struct map there = { 0 };
+	size_t count;
 	struct err ignored;
 
-	if (!failure && !result->files_incomplete)
-		mirror_list(session->mirror, &files, &count);
-	for (size_t i = 0; i < count; i++)
-		if (!files[i].is_directory && !is_among(result, files[i].path))
-			mirror_remove(session->mirror, files[i].path, &ignored);
+	for (size_t i = 0; i < found->count; i++)
+		map_put(&there, found->files[i].path, &found->files[i]);
+	mirror_list(m, &files, &count);
+	/* Beginning with the last one: directories are behind what is in them. */
+	for (size_t i = count; i > 0; i--)
+		if (!map_get(&there, files[i - 1].path))
+			mirror_remove(m, files[i - 1].path, &ignored);
 	mirror_files_free(files, count);
-	hotcell_result_free(result);
+	map_free(&there);
+}
+
+/* What a run has removed is gone for the next one too. */
+static void on_listed(struct session_turn *turn, struct session_found *found, const struct err *failure)
+{
+	struct session *session = turn->session;
+
+	if (!failure && !found->is_incomplete && session->mirror)
+		remove_missing(session->mirror, found);
+	session_found_free(found);
 	drop_run_cell(session);
-	session_turn_end(session->turn);
-	session_release(session);
+	session_turn_end(turn);
 }
 
-static void on_emptied(struct engine_op *op, struct hotcell_result *result, const struct hotcell_error *failure)
+/* A cell that cannot be cleared would show one run's files to the next. */
+static void on_cleared(struct session_turn *turn, struct session_found *found, const struct err *failure)
 {
-	struct session *session = container_of(op, struct session, op);
-
-	hotcell_result_free(result);
-	free(take_ptr(&session->inputs));
+	session_found_free(found);
 	if (failure)
-		session_end(session, failure->text);
-	session_turn_end(session->turn);
-	session_release(session);
+		session_end(turn->session, failure->text);
+	session_turn_end(turn);
 }
 
-static void on_cleared(struct engine_op *op, struct hotcell_result *result, const struct hotcell_error *failure)
+static void on_removed(struct session_turn *turn, struct session_found *found, const struct err *failure)
 {
-	struct session *session = container_of(op, struct session, op);
-	struct hotcell_files what = { .kind = HOTCELL_FILES_PUT, .inputs_count = session->config.files_count };
-	struct hotcell_error e;
-
-	hotcell_result_free(result);
-	fill_inputs(session);
-	what.inputs = session->inputs;
-	op->on_done = on_emptied;
-	if (failure || engine_files(session->engine, session->cell, &what, op, &e))
-		on_emptied(op, NULL, failure ? failure : &e);
+	(void)failure;
+	session_found_free(found);
+	session_turn_end(turn);
 }
 
-/* Something is left to do before the next one's turn: true if it has begun. */
-static bool tidy(struct session *session)
+/* What is left to do before the next one's turn; NULL: nothing. */
+static const struct task *find_task(const struct session *session, const struct job *job)
 {
-	const struct session_config *c = &session->config;
-	bool clears = c->strategy == SESSION_PER_SESSION && !c->is_shared;
-	struct hotcell_files what = { .kind = clears ? HOTCELL_FILES_CLEAR : HOTCELL_FILES_LIST };
-	struct hotcell_error e;
+	static const struct task clear = { HOTCELL_FILES_CLEAR, on_cleared };
+	static const struct task list = { HOTCELL_FILES_LIST, on_listed };
+	static const struct task remove = { HOTCELL_FILES_REMOVE, on_removed };
+	bool has_kept = job->result && job->result->state != HOTCELL_STATE_NONE;
 
-	if (session->has_ended || !session->cell || (!clears && c->strategy != SESSION_PER_EXECUTION) ||
-		hotcell_cell_state(session->cell) == HOTCELL_CELL_GONE)
+	if (session->has_ended || !session->cell)
+		return NULL;
+	if (session->config.strategy == SESSION_PER_EXECUTION)
+		return &list;
+	if (session->mirror)
+		return &clear;
+	/* The code was a file only so that it could be run. */
+	return job->spec.code && job->spec.entry && !has_kept ? &remove : NULL;
+}
+
+/* False: there is nothing to do. */
+static bool tidy(struct session *session, struct job *job)
+{
+	const struct task *task = job->started_us ? find_task(session, job) : NULL;
+
+	if (!task)
 		return false;
-	session->op.on_done = clears ? on_cleared : on_listed;
-	if (engine_files(session->engine, session->cell, &what, &session->op, &e))
-		return false;
-	session_hold(session);
+	/* The job may be gone before that is done: its turn is the session's own from now on. */
+	session->turn = &session->own_turn;
+	session->own_turn.session = session;
+	job->turn.session = NULL;
+	session->own_turn.on_files = task->on_files;
+	session_files_in_cell(
+		&session->own_turn, &(struct hotcell_files){ .kind = task->kind, .path = job->spec.entry });
 	return true;
 }
 
 static void note_run(struct session *session, const struct job *job)
 {
-	struct session_cell *c = last_cell(session);
-
 	session->runs++;
 	session->last_used_s = service_now_s();
-	if (c && session->cell)
-		c->runs++;
+	/* One of a pool, or of the engine's. */
+	if (!session->cell && job->result) {
+		note_cell(session, job->result->isolation);
+		last_cell(session)->created_s = session->last_used_s - (double)job->result->duration_us / 1e6;
+		session_note_cell_end(session, "its run is over");
+	}
+	if (session->cells_count)
+		last_cell(session)->runs++;
 	if (job->result)
 		session->has_state = job->result->state == HOTCELL_STATE_KEPT;
+}
+
+static void look_after_cell(struct session *session)
+{
+	if (!session->cell || hotcell_cell_state(session->cell) != HOTCELL_CELL_GONE)
+		return;
+	if (session->config.strategy == SESSION_PER_SESSION)
+		session_end(session, hotcell_cell_failure(session->cell));
+	else
+		drop_run_cell(session);
 }
 
 void session_run_ended(struct session *session, struct job *job)
@@ -444,24 +433,12 @@ void session_run_ended(struct session *session, struct job *job)
 	session_hold(session);
 	if (session->job == job)
 		session->job = NULL;
-	if (job->started_us)
+	if (had_turn && job->started_us)
 		note_run(session, job);
-	if (session->cell && hotcell_cell_state(session->cell) == HOTCELL_CELL_GONE) {
-		if (session->config.strategy == SESSION_PER_SESSION)
-			session_end(session, hotcell_cell_failure(session->cell));
-		else
-			drop_run_cell(session);
-	}
-	if (had_turn && job->started_us && tidy(session)) {
-		/* The job may be gone before that is done: the turn is the session's own. */
-		session->turn = &session->own_turn;
-		session->own_turn.session = session;
-	} else if (had_turn) {
-		if (session->cell && session->config.strategy != SESSION_PER_SESSION)
-			drop_run_cell(session);
-		session_turn_end(&job->turn);
-	} else {
-		session_turn_forget(&job->turn);
-	}
+	if (had_turn)
+		look_after_cell(session);
+	if (had_turn && !tidy(session, job))
+		drop_run_cell(session);
+	session_turn_forget(&job->turn);
 	session_release(session);
 }

@@ -11,6 +11,8 @@
 #include <string.h>
 
 static const char *const strategies[] = { "per_session", "per_execution", "pool" };
+#define WHY_EXPIRED "it has expired"
+
 static const char *const isolations[] = { "auto", "process", "container", "vm" };
 
 void session_config_free(struct session_config *c)
@@ -26,10 +28,8 @@ void session_config_free(struct session_config *c)
 
 static void session_free(struct session *session)
 {
-	hotcell_cell_free(session->cell);
-	mirror_close(session->mirror);
-	if (session->engine)
-		engine_release(session->engine);
+	session_drop_place(session);
+	free(session->inputs);
 	session_config_free(&session->config);
 	free(session);
 }
@@ -47,47 +47,77 @@ void session_release(struct session *session)
 
 /* ---- turns ---- */
 
+static void give_turn(struct session *session, struct session_turn *turn)
+{
+	list_remove(&turn->link);
+	session->turns_count--;
+	if (!session->has_ended) {
+		session->turn = turn;
+		turn->on_turn(turn, NULL);
+		return;
+	}
+	turn->session = NULL;
+	turn->on_turn(turn, session->why);
+	session_release(session);
+}
+
+/* Whoever is told may be done at once, and bring us here again: the first one goes on. */
 static void next_turn(struct session *session)
 {
-	while (!session->turn && !list_is_empty(&session->turns)) {
-		struct session_turn *turn = container_of(session->turns.next, struct session_turn, link);
+	if (session->gives_turns)
+		return;
+	session_hold(session);
+	session->gives_turns = true;
+	while (!session->turn && !list_is_empty(&session->turns))
+		give_turn(session, container_of(session->turns.next, struct session_turn, link));
+	session->gives_turns = false;
+	if (session->has_ended && !session->turn)
+		session_drop_place(session);
+	session_release(session);
+}
 
-		list_remove(&turn->link);
-		if (!session->has_ended)
-			session->turn = turn;
-		turn->on_turn(turn, session->has_ended ? session->why : NULL);
-	}
+bool session_is_crowded(const struct session *session)
+{
+	return session->turns_count >= SESSION_TURNS_MAX;
 }
 
 void session_wait(struct session *session, struct session_turn *turn)
 {
 	turn->session = session;
+	session_hold(session);
 	list_init(&turn->link);
 	list_add_last(&session->turns, &turn->link);
-	session_hold(session);
+	session->turns_count++;
 	next_turn(session);
-	session_release(session);
 }
 
 void session_turn_end(struct session_turn *turn)
 {
 	struct session *session = turn->session;
 
-	if (session->turn != turn)
+	if (!session || session->turn != turn)
 		return;
 	session->turn = NULL;
+	turn->session = NULL;
 	session->last_used_s = service_now_s();
-	session_hold(session);
 	next_turn(session);
 	session_release(session);
 }
 
 void session_turn_forget(struct session_turn *turn)
 {
-	if (turn->session && turn->session->turn == turn)
+	struct session *session = turn->session;
+
+	if (!session)
+		return;
+	if (session->turn == turn) {
 		session_turn_end(turn);
-	else if (turn->session)
-		list_remove(&turn->link);
+		return;
+	}
+	list_remove(&turn->link);
+	session->turns_count--;
+	turn->session = NULL;
+	session_release(session);
 }
 
 /* ---- which there are ---- */
@@ -98,6 +128,7 @@ void sessions_open(struct sessions *all, struct service *s)
 
 	all->service = s;
 	list_init(&all->all);
+	list_init(&all->ending);
 	mirror_sweep(dir);
 }
 
@@ -110,40 +141,63 @@ unsigned sessions_count(const struct sessions *all, const char *owner)
 	return count;
 }
 
+/* It lives on for those who came before, if there are any. */
+static bool is_expired(struct session *session)
+{
+	if (service_now_s() <= session->expires_s)
+		return false;
+	if (!session->turn && list_is_empty(&session->turns))
+		session_end(session, WHY_EXPIRED);
+	return true;
+}
+
+static bool is_owned(const struct session *session, const char *owner)
+{
+	return session && strcmp(session->caller.owner, owner) == 0;
+}
+
+/* What became of it, as far as anybody knows; "" if not at all. */
+static void find_lost(struct service *s, const char *id, const char *owner, char *ret, size_t size)
+{
+	const struct session *session = map_get(&s->sessions.lost, id);
+	struct store_session row = { 0 };
+	struct err ignored = { 0 };
+
+	*ret = '\0';
+	if (is_owned(session, owner))
+		snprintf(ret, size, "%s", session->why);
+	else if (store_is_id(id) && store_find_session(s->store, id, owner, &row, &ignored) == 0)
+		snprintf(ret, size, "%s", row.lost ? row.lost : "");
+	store_session_free(&row);
+}
+
 struct session *session_find(struct service *s, const char *id, const char *owner, struct hotcell_error *e)
 {
 	struct session *session = map_get(&s->sessions.by_id, id);
-	struct store_session row = { 0 };
-	struct err ignored = { 0 };
-	bool was_there;
+	char why[200] = WHY_EXPIRED;
 
-	if (session && strcmp(session->caller.owner, owner) == 0)
-		return session;
-	was_there = store_is_id(id) && store_find_session(s->store, id, owner, &row, &ignored) == 0;
+	if (is_owned(session, owner)) {
+		if (!is_expired(session))
+			return session;
+	} else {
+		find_lost(s, id, owner, why, sizeof(why));
+	}
 	e->kind = HOTCELL_ERROR_NOT_FOUND;
-	snprintf(e->text, sizeof(e->text), "Session '%.100s' not found%s%s", id,
-		was_there && row.lost ? ": " : "", was_there && row.lost ? row.lost : "");
-	if (was_there)
-		store_session_free(&row);
+	snprintf(e->text, sizeof(e->text), "Session '%.100s' not found%s%s", id, *why ? ": " : "", why);
 	return NULL;
 }
 
-static int check_count(struct service *s, const struct caller *caller, int *ret_status, struct hotcell_error *e)
+static int check_count(struct service *s, const struct caller *caller, int *ret_status, struct err *e)
 {
 	uint64_t most = caller->rights.max_sessions;
 
-	e->kind = HOTCELL_ERROR_LIMIT;
 	*ret_status = 429;
-	if (s->sessions.by_id.count >= s->config->sessions_max) {
-		snprintf(e->text, sizeof(e->text), "There are %zu sessions already, as many as this service allows.",
+	if (s->sessions.by_id.count >= s->config->sessions_max)
+		return err_set(e, ERR_LIMIT, "There are %zu sessions already, as many as this service allows.",
 			s->sessions.by_id.count);
-		return -1;
-	}
-	if (most && sessions_count(&s->sessions, caller->owner) >= most) {
-		snprintf(e->text, sizeof(e->text), "This key has %llu sessions already, as many as it may have.",
+	if (most && sessions_count(&s->sessions, caller->owner) >= most)
+		return err_set(e, ERR_LIMIT, "This key has %llu sessions already, as many as it may have.",
 			(unsigned long long)most);
-		return -1;
-	}
 	*ret_status = 0;
 	return 0;
 }
@@ -193,7 +247,9 @@ static const char *state_name(const struct session *session)
 {
 	if (session->job && session->job->state == JOB_RUNNING)
 		return "running";
-	return session->turn ? "busy" : "idle";
+	if (session->opening)
+		return "opening";
+	return session->turn && session->turn != &session->own_turn ? "busy" : "idle";
 }
 
 json_t *session_describe(const struct session *session)
@@ -230,62 +286,63 @@ void session_save(struct session *session, store_done *done, void *context)
 
 /* ---- beginning ---- */
 
-static void opened(struct session *session, const struct hotcell_error *failure)
+static void end(struct session *session, const char *why);
+
+/* Nobody was told of one that failed: nothing is written of it. */
+static void opened(struct session *session, const struct err *failure)
 {
 	struct session_opening *opening = take_ptr(&session->opening);
 
+	session_hold(session);
 	if (failure)
-		session_end(session, failure->text);
-	if (opening)
-		opening->on_ready(opening, failure);
+		end(session, failure->text);
+	opening->on_ready(opening, session, failure);
 	session_turn_end(&session->own_turn);
 	session_release(session);
 }
 
 static void on_saved(void *context, const struct err *e)
 {
-	struct session *session = context;
-	struct hotcell_error failure = { .kind = HOTCELL_ERROR_SYSTEM };
-
-	if (e)
-		snprintf(failure.text, sizeof(failure.text), "%s", e->text);
-	opened(session, e ? &failure : NULL);
+	opened(context, e);
 }
 
-static void on_own_turn(struct session_turn *turn, const char *gone)
+static void on_files_put(struct session_turn *turn, struct session_found *found, const struct err *failure)
 {
-	(void)turn;
-	(void)gone;
-}
+	struct session *session = turn->session;
 
-/* With its first turn, so that whoever comes meanwhile waits: its files go in, its row is written. */
-static void begin(struct session *session)
-{
-	session_hold(session);
-	session->own_turn.on_turn = on_own_turn;
-	session_wait(session, &session->own_turn);
-	log_info("session.opened", { "id", .text = session->id }, { "owner", .text = session->caller.owner },
-		{ "language", .text = session->config.language },
-		{ "strategy", .text = strategies[session->config.strategy] });
-	session_put_files(session);
-}
-
-void session_files_are_put(struct session *session, const struct hotcell_error *failure)
-{
+	session_found_free(found);
+	free(take_ptr(&session->inputs));
 	if (failure)
 		opened(session, failure);
 	else
 		session_save(session, on_saved, session);
 }
 
-struct session *session_new(struct service *s, const struct caller *caller, struct session_config *config,
-	struct session_opening *opening, int *ret_status, struct hotcell_error *e)
+/* With its first turn, so that whoever comes meanwhile waits: its files go in, its row is written. */
+static void on_own_turn(struct session_turn *turn, const char *gone)
+{
+	if (!gone)
+		session_put_files(turn->session);
+}
+
+static void begin(struct session *session)
+{
+	log_info("session.opened", { "id", .text = session->id }, { "owner", .text = session->caller.owner },
+		{ "language", .text = session->config.language },
+		{ "strategy", .text = strategies[session->config.strategy] });
+	session->own_turn.on_turn = on_own_turn;
+	session->own_turn.on_files = on_files_put;
+	session_wait(session, &session->own_turn);
+}
+
+int session_new(struct service *s, const struct caller *caller, struct session_config *config,
+	struct session_opening *opening, int *ret_status, struct err *e)
 {
 	struct session *session;
 
 	if (check_count(s, caller, ret_status, e)) {
 		session_config_free(config);
-		return NULL;
+		return -1;
 	}
 	session = xalloc(sizeof(*session));
 	session->service = s;
@@ -297,26 +354,31 @@ struct session *session_new(struct service *s, const struct caller *caller, stru
 	session->created_s = session->last_used_s = service_now_s();
 	session->expires_s = session->created_s + (double)session->config.ttl_s;
 	session->references = 1;
+	session->got_fd = -1;
+	list_init(&session->link);
 	list_init(&session->turns);
 	list_init(&session->own_turn.link);
 	session->engine = s->engines.current;
 	engine_hold(session->engine);
 	if (session_make_place(session, e)) {
 		session_release(session);
-		return NULL;
+		return -1;
 	}
 	map_put(&s->sessions.by_id, session->id, session);
 	list_add_last(&s->sessions.all, &session->link);
 	begin(session);
-	return session;
+	return 0;
 }
 
 /* ---- the end ---- */
 
 static void forget(struct session *session)
 {
+	struct sessions *all = &session->service->sessions;
+
+	map_remove(&all->by_id, session->id);
 	list_remove(&session->link);
-	map_remove(&session->service->sessions.by_id, session->id);
+	list_add_last(&all->ending, &session->link);
 }
 
 /* What runs is cancelled, what waits is told; the cell goes with the last who holds it. */
@@ -332,15 +394,26 @@ static void end(struct session *session, const char *why)
 	forget(session);
 	if (session->job)
 		job_cancel(session->job);
-	if (!session->turn)
-		next_turn(session);
+	next_turn(session);
+	session_release(session);
+}
+
+static void on_lost_saved(void *context, const struct err *e)
+{
+	struct session *session = context;
+
+	(void)e;
+	map_remove(&session->service->sessions.lost, session->id);
 	session_release(session);
 }
 
 void session_end(struct session *session, const char *why)
 {
-	if (!session->has_ended)
-		save(session, why, NULL, NULL);
+	if (session->has_ended)
+		return;
+	session_hold(session);
+	map_put(&session->service->sessions.lost, session->id, session);
+	save(session, why, on_lost_saved, session);
 	end(session, why);
 }
 
@@ -354,39 +427,61 @@ static const char *reason_to_end(const struct session *session, double now_s)
 {
 	const struct session_config *c = &session->config;
 
-	if (session->cell && hotcell_cell_state(session->cell) == HOTCELL_CELL_GONE)
+	if (c->strategy == SESSION_PER_SESSION && session->cell &&
+		hotcell_cell_state(session->cell) == HOTCELL_CELL_GONE)
 		return hotcell_cell_failure(session->cell);
 	if (session->turn || !list_is_empty(&session->turns))
 		return NULL;
 	if (now_s > session->expires_s)
-		return "it has expired";
+		return WHY_EXPIRED;
 	if (c->idle_timeout_s && now_s > session->last_used_s + (double)c->idle_timeout_s)
 		return "it was idle for too long";
 	return NULL;
+}
+
+/* Ending one tells others, who may end another one: after each from the beginning. */
+static bool end_one(struct sessions *all, double now_s)
+{
+	list_each(at, next, &all->all)
+	{
+		struct session *session = container_of(at, struct session, link);
+		const char *why = reason_to_end(session, now_s);
+		char text[200];
+
+		if (!why)
+			continue;
+		snprintf(text, sizeof(text), "%s", why);
+		session_end(session, text);
+		return true;
+	}
+	return false;
 }
 
 void sessions_tick(struct sessions *all)
 {
 	double now_s = service_now_s();
 
-	list_each(at, next, &all->all)
-	{
-		struct session *session = container_of(at, struct session, link);
-		const char *why = reason_to_end(session, now_s);
+	while (end_one(all, now_s))
+		;
+}
 
-		if (why) {
-			char text[200];
-
-			snprintf(text, sizeof(text), "%s", why);
-			session_end(session, text);
-			return; /* ending one may end others: the rest in a second */
-		}
-	}
+/* Whoever has the turn is not waited for. */
+static void close_one(struct session *session)
+{
+	session_hold(session);
+	session_end(session, "the service has ended");
+	while (!list_is_empty(&session->turns))
+		give_turn(session, container_of(session->turns.next, struct session_turn, link));
+	session_files_abandon(session);
+	session_drop_place(session);
+	session_release(session);
 }
 
 void sessions_close(struct sessions *all)
 {
 	while (!list_is_empty(&all->all))
-		session_end(container_of(all->all.next, struct session, link), "the service has ended");
+		close_one(container_of(all->all.next, struct session, link));
+	while (!list_is_empty(&all->ending))
+		close_one(container_of(all->ending.next, struct session, link));
 	map_free(&all->by_id);
 }
