@@ -131,7 +131,8 @@ static void add_file(struct argp_state *state, struct run_options *o, const char
 /* Freed with the options. */
 static char *own(struct run_options *o, char *text)
 {
-	o->owned[o->owned_count++] = text;
+	if (o->owned_count < OPTIONS_OWNED_MAX)
+		o->owned[o->owned_count++] = text;
 	return text;
 }
 

@@ -9,7 +9,9 @@
 
 #include <stdbool.h>
 
-enum { OPTIONS_LIST_MAX = 256 };
+enum { OPTIONS_LIST_MAX = 256,
+	/* A file may own two, and a mount. */
+	OPTIONS_OWNED_MAX = 2 * OPTIONS_LIST_MAX };
 
 struct run_options {
 	struct hotcell_request request;
@@ -34,7 +36,7 @@ struct run_options {
 	unsigned args_count;
 	unsigned env_count;
 	unsigned dirs_count;
-	char *owned[OPTIONS_LIST_MAX]; /* strings to free */
+	char *owned[OPTIONS_OWNED_MAX]; /* strings to free */
 	unsigned owned_count;
 };
 
