@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "cli/server_options.h"
 #include "hotcell.h"
+#include "wire/mounts.h"
 
 #include <stdbool.h>
 
@@ -25,6 +26,8 @@ struct run_options {
 	bool is_local;          /* --local */
 	const char *session_id; /* set before parsing: these are the words of `session exec` */
 	struct hotcell_input inputs[OPTIONS_LIST_MAX];
+	struct hotcell_mount mounts[MOUNTS_MAX];
+	const char *mount_dirs[MOUNTS_MAX + 1]; /* their sources: who runs us may name them */
 	const char *args[OPTIONS_LIST_MAX];
 	const char *env[OPTIONS_LIST_MAX];
 	const char *dirs[OPTIONS_LIST_MAX];

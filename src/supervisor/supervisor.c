@@ -9,6 +9,7 @@
 #include "supervisor/demote.h"
 #include "supervisor/listen.h"
 #include "supervisor/places.h"
+#include "wire/mounts.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -79,8 +80,9 @@ static void reap_wardens(struct supervisor *s)
 
 static int start_warden(struct supervisor *s, const char *isolation, int *ret_socket, struct err *e)
 {
-	const char *argv[] = { "hotcell-warden", "--isolation", isolation, "--socket", "3",
-		"--drivers", s->places.drivers, NULL, NULL };
+	const char *argv[16 + 2 * MOUNT_DIRS_MAX] = { "hotcell-warden", "--isolation", isolation,
+		"--socket", "3", "--drivers", s->places.drivers };
+	size_t argc = 7;
 	int ends[2];
 	int failed;
 
@@ -88,7 +90,11 @@ static int start_warden(struct supervisor *s, const char *isolation, int *ret_so
 		return err_set(e, ERR_UNAVAILABLE,
 			"isolation process is not allowed (setting allow_process)");
 	if (s->config->allow_host_network)
-		argv[7] = "--host-network";
+		argv[argc++] = "--host-network";
+	for (size_t i = 0; i < s->config->mounts.count && i < MOUNT_DIRS_MAX; i++) {
+		argv[argc++] = "--mount";
+		argv[argc++] = s->config->mounts.at[i];
+	}
 	if (s->wardens_count == WARDENS_MAX)
 		return err_set(e, ERR_LIMIT, "there are %d wardens already", WARDENS_MAX);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
