@@ -128,6 +128,13 @@ static void add_file(struct argp_state *state, struct run_options *o, const char
 			state, "file = '%s': it has no name of its own; give HOST:PATH", value);
 }
 
+/* Freed with the options. */
+static char *own(struct run_options *o, char *text)
+{
+	o->owned[o->owned_count++] = text;
+	return text;
+}
+
 /* DIR or DIR:NAME, as with files. Only what it resolves to is told to the warden. */
 static void add_mount(struct argp_state *state, struct run_options *o, const char *value)
 {
