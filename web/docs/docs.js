@@ -92,6 +92,7 @@ function whole(schema) {
 function typeName(schema) {
 	const o = whole(schema);
 	const alternatives = o.properties ? null : o.oneOf || o.anyOf;
+	if ("const" in o) return JSON.stringify(o.const);
 	if (o.enum) return o.enum.map((value) => JSON.stringify(value)).join(" | ");
 	if (o.type === "array" && o.items) return `array of ${typeName(o.items)}`;
 	if (alternatives) return [...new Set(alternatives.map(typeName))].join(" | ");
