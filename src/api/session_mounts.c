@@ -30,7 +30,8 @@ static int read_one(struct body *b, json_t *o, struct session_config *c, struct 
 	return 0;
 }
 
-static int read_list(struct body *b, json_t *list, struct session_config *c, struct refusal *refusal)
+static int read_list(
+	struct body *b, json_t *list, struct session_config *c, struct refusal *refusal)
 {
 	size_t i;
 	json_t *item;
@@ -66,7 +67,8 @@ static int check_kind(const struct session_config *c, struct refusal *refusal)
 	return 0;
 }
 
-static int check_allowed(const struct call *call, const struct session_config *c, struct refusal *refusal)
+static int check_allowed(
+	const struct call *call, const struct session_config *c, struct refusal *refusal)
 {
 	const char *const *dirs = (const char *const *)call->service->config->mounts.at;
 
@@ -93,7 +95,8 @@ int session_mounts_read(struct body *b, struct session_config *c, struct refusal
 	if (b->errors)
 		return 0;
 	for (size_t i = 0; i < c->mounts_count; i++)
-		wishes[i] = (struct mount_wish){ .source = c->mounts[i].source, .name = c->mounts[i].name };
+		wishes[i] = (struct mount_wish){ .source = c->mounts[i].source,
+			.name = c->mounts[i].name };
 	if (mounts_check(wishes, c->mounts_count, &e))
 		return refuse(refusal, 422, "invalid", "%s", e.text);
 	return check_kind(c, refusal) || check_allowed(b->call, c, refusal) ? -1 : 0;

@@ -124,8 +124,7 @@ static int tell_open_failure(const char *name, struct err *e)
 	case ENOENT:
 		return err_set(e, ERR_NOT_FOUND, "'%s': its source is not there", name);
 	case ELOOP:
-		return err_set(
-			e, ERR_INPUT, "'%s': its source leads through a symlink", name);
+		return err_set(e, ERR_INPUT, "'%s': its source leads through a symlink", name);
 	case ENOTDIR:
 		return err_set(e, ERR_INPUT, "'%s': its source is not a directory", name);
 	case EACCES:
