@@ -42,6 +42,7 @@ enum warm_flags {
 		4, /* its output goes nowhere, and it is not answered; so that the first real
 	                     * one finds everything in place */
 	WARM_STAGED = 8,
+	WARM_STAYS = 16, /* with a rehearsal behind a snapshot: that stays where it is, in memory */
 };
 
 enum warm_kind {
