@@ -87,7 +87,7 @@ int line_rehearse(struct hotcell_cell *cell, const struct buf *rehearsal, struct
 	line_close(cell);
 	if (give_line(cell, e))
 		return -1;
-	line_ask(cell, WARM_REHEARSAL, rehearsal);
+	line_ask(cell, WARM_REHEARSAL | (cell->engine->cache_dir ? 0 : WARM_STAYS), rehearsal);
 	return 0;
 }
 
