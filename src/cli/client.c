@@ -169,7 +169,8 @@ static size_t on_body(char *data, size_t size, size_t count, void *context)
 
 	curl_easy_getinfo(a->client->easy, CURLINFO_RESPONSE_CODE, &a->reply->status);
 	if (is_good(a->reply->status) && a->request->on_bytes) {
-		a->on_bytes_failed = a->request->on_bytes(a->request->context, data, len, a->e) != 0;
+		a->on_bytes_failed =
+			a->request->on_bytes(a->request->context, data, len, a->e) != 0;
 		return a->on_bytes_failed ? 0 : len;
 	}
 	if (is_good(a->reply->status)) {
@@ -399,7 +400,8 @@ static int tell_failure(const struct asking *a, CURLcode code, const char *why, 
 
 /* ---- all of it ---- */
 
-int client_ask(struct client *c, const struct client_request *q, struct client_reply *ret, struct err *e)
+int client_ask(
+	struct client *c, const struct client_request *q, struct client_reply *ret, struct err *e)
 {
 	struct asking a = { .client = c, .request = q, .reply = ret, .e = e };
 	auto_free char *url = xasprintf("%s%s", c->server.base, q->path);
