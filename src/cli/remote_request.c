@@ -71,7 +71,7 @@ json_t *remote_env_json(const char *const *env, unsigned count, struct err *e)
 
 	for (unsigned i = 0; i < count; i++) {
 		const char *value = strchr(env[i], '=') + 1;
-		auto_free char *name = strndup(env[i], (size_t)(value - 1 - env[i]));
+		auto_free char *name = xasprintf("%.*s", (int)(value - 1 - env[i]), env[i]);
 		json_t *text = text_json("a setting of --env", value, strlen(value), e);
 
 		if (text && utf8_valid(name, strlen(name))) {

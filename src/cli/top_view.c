@@ -43,11 +43,12 @@ __attribute__((format(printf, 3, 4))) static void add_linef(
 
 static double per_second(const struct top_look *now, const struct top_look *before)
 {
-	double seconds = before ? (double)(now->when_us - before->when_us) / 1e6 : 0;
+	double seconds;
 
-	/* It has been started anew in between. */
-	if (seconds <= 0 || now->ended < before->ended)
+	/* The last: it has been started anew in between. */
+	if (!before || now->when_us <= before->when_us || now->ended < before->ended)
 		return 0;
+	seconds = (double)(now->when_us - before->when_us) / 1e6;
 	return (now->ended - before->ended) / seconds;
 }
 
@@ -85,7 +86,7 @@ static void add_table(
 
 	while (table->heads[count])
 		count++;
-	rows = table->count / count;
+	rows = count ? table->count / count : 0;
 	if (rows > rows_max)
 		rows = rows_max;
 	if (!rows || room->rows < TITLE_ROWS)
