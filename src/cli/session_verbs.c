@@ -199,9 +199,18 @@ static void show_session(json_t *o)
 			show_value(plain[i], json_object_get(o, plain[i]));
 	for (i = 0; i < COUNT(times); i++)
 		show_time(times[i], json_object_get(o, times[i]));
-	json_object_foreach(config, name, value) show_value(name, value);
-	json_array_foreach(cells, i, value) show_value("cell", value);
-	json_array_foreach(files, i, value) show_value("file", json_object_get(value, "path"));
+	json_object_foreach(config, name, value)
+	{
+		show_value(name, value);
+	}
+	json_array_foreach(cells, i, value)
+	{
+		show_value("cell", value);
+	}
+	json_array_foreach(files, i, value)
+	{
+		show_value("file", json_object_get(value, "path"));
+	}
 }
 
 int session_show(void *command)

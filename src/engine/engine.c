@@ -162,6 +162,17 @@ static enum isolation_kind first_kind(const struct hotcell_options *o)
 	return has_kvm ? ISOLATION_VM : ISOLATION_CONTAINER;
 }
 
+static void copy_mount_dirs(struct hotcell *h, const char *const *dirs)
+{
+	size_t count = 0;
+
+	while (dirs && dirs[count])
+		count++;
+	h->mount_dirs = xalloc((count + 1) * sizeof(char *));
+	for (size_t i = 0; i < count; i++)
+		h->mount_dirs[i] = xstrdup(dirs[i]);
+}
+
 int hotcell_open(
 	const struct hotcell_options *options, struct hotcell **ret, struct hotcell_error *error)
 {
@@ -177,6 +188,7 @@ int hotcell_open(
 	}
 	h->timers.fd = -1;
 	h->allow_host_network = o->allow_host_network;
+	copy_mount_dirs(h, o->mount_dirs);
 	h->once = o->once;
 	h->never_waits = o->never_waits;
 	h->start_warden = o->start_warden;
@@ -235,6 +247,7 @@ static void close_engine(struct hotcell *h, bool wait)
 	free(h->vmm_path);
 	free(h->share_dir);
 	free(h->drivers_dir);
+	strings_free(h->mount_dirs);
 	free(h);
 }
 

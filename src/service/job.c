@@ -536,6 +536,21 @@ void job_enter(struct job *job)
 		admission_enter(&job->service->admission, job);
 }
 
+void job_let_through(struct job *job)
+{
+	job->references++;
+	job_enter(job);
+	if (job->state != JOB_DONE)
+		list_each(at, next, &job->watches)
+		{
+			struct job_watch *watch = container_of(at, struct job_watch, link);
+
+			if (watch->on_entered)
+				watch->on_entered(watch);
+		}
+	job_release(job);
+}
+
 void job_submit(struct job *job)
 {
 	job->references++;
@@ -560,6 +575,7 @@ void job_cancel(struct job *job)
 	switch (job->state) {
 	case JOB_NEW:
 	case JOB_CHECKING:
+		check_forget(job);
 		job_fail(job, 0, HOTCELL_ERROR_GONE, "cancelled");
 		break;
 	case JOB_QUEUED:

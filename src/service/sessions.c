@@ -11,6 +11,8 @@
 #include <string.h>
 
 static const char *const strategies[] = { "per_session", "per_execution", "pool" };
+#define WHY_EXPIRED "it has expired"
+
 static const char *const isolations[] = { "auto", "process", "container", "vm" };
 
 void session_config_free(struct session_config *c)
@@ -146,39 +148,48 @@ unsigned sessions_count(const struct sessions *all, const char *owner)
 }
 
 /* It lives on for those who came before, if there are any. */
-static const char *end_expired(struct session *session)
+static bool is_expired(struct session *session)
 {
-	static const char why[] = "it has expired";
-
 	if (service_now_s() <= session->expires_s)
-		return NULL;
+		return false;
 	if (!session->turn && list_is_empty(&session->turns))
-		session_end(session, why);
-	return why;
+		session_end(session, WHY_EXPIRED);
+	return true;
+}
+
+static bool is_owned(const struct session *session, const char *owner)
+{
+	return session && strcmp(session->caller.owner, owner) == 0;
+}
+
+/* What became of it, as far as anybody knows; "" if not at all. */
+static void find_lost(struct service *s, const char *id, const char *owner, char *ret, size_t size)
+{
+	const struct session *session = map_get(&s->sessions.lost, id);
+	struct store_session row = { 0 };
+	struct err ignored = { 0 };
+
+	*ret = '\0';
+	if (is_owned(session, owner))
+		snprintf(ret, size, "%s", session->why);
+	else if (store_is_id(id) && store_find_session(s->store, id, owner, &row, &ignored) == 0)
+		snprintf(ret, size, "%s", row.lost ? row.lost : "");
+	store_session_free(&row);
 }
 
 struct session *session_find(struct service *s, const char *id, const char *owner, struct hotcell_error *e)
 {
 	struct session *session = map_get(&s->sessions.by_id, id);
-	struct store_session row = { 0 };
-	struct err ignored = { 0 };
-	const char *expired = NULL;
-	bool was_there;
+	char why[200] = WHY_EXPIRED;
 
-	if (session && strcmp(session->caller.owner, owner) == 0) {
-		expired = end_expired(session);
-		if (!expired)
+	if (is_owned(session, owner)) {
+		if (!is_expired(session))
 			return session;
-		e->kind = HOTCELL_ERROR_NOT_FOUND;
-		snprintf(e->text, sizeof(e->text), "Session '%.100s' not found: %s", id, expired);
-		return NULL;
+	} else {
+		find_lost(s, id, owner, why, sizeof(why));
 	}
-	was_there = store_is_id(id) && store_find_session(s->store, id, owner, &row, &ignored) == 0;
 	e->kind = HOTCELL_ERROR_NOT_FOUND;
-	snprintf(e->text, sizeof(e->text), "Session '%.100s' not found%s%s", id,
-		was_there && row.lost ? ": " : "", was_there && row.lost ? row.lost : "");
-	if (was_there)
-		store_session_free(&row);
+	snprintf(e->text, sizeof(e->text), "Session '%.100s' not found%s%s", id, *why ? ": " : "", why);
 	return NULL;
 }
 
@@ -393,10 +404,22 @@ static void end(struct session *session, const char *why)
 	session_release(session);
 }
 
+static void on_lost_saved(void *context, const struct err *e)
+{
+	struct session *session = context;
+
+	(void)e;
+	map_remove(&session->service->sessions.lost, session->id);
+	session_release(session);
+}
+
 void session_end(struct session *session, const char *why)
 {
-	if (!session->has_ended)
-		save(session, why, NULL, NULL);
+	if (session->has_ended)
+		return;
+	session_hold(session);
+	map_put(&session->service->sessions.lost, session->id, session);
+	save(session, why, on_lost_saved, session);
 	end(session, why);
 }
 
@@ -416,7 +439,7 @@ static const char *reason_to_end(const struct session *session, double now_s)
 	if (session->turn || !list_is_empty(&session->turns))
 		return NULL;
 	if (now_s > session->expires_s)
-		return "it has expired";
+		return WHY_EXPIRED;
 	if (c->idle_timeout_s && now_s > session->last_used_s + (double)c->idle_timeout_s)
 		return "it was idle for too long";
 	return NULL;

@@ -124,7 +124,8 @@ struct sessions {
 	struct service *service;
 	struct map by_id;
 	struct list all;
-	struct list ending; /* of those: what still has a cell, or files */
+	struct list ending; /* no more of those, but with a cell or files */
+	struct map lost;    /* likewise: why, is not written yet */
 };
 
 void sessions_open(struct sessions *all, struct service *s);

@@ -9,6 +9,7 @@
 #include "supervisor/demote.h"
 #include "supervisor/listen.h"
 #include "supervisor/places.h"
+#include "wire/mounts.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -29,6 +30,7 @@ enum {
 	RESTART_MAX_MS = 30000,
 	STEADY_US = 60 * 1000000, /* a daemon that has lived for so long was not wrong from the start */
 	WARDEN_END_MS = 10000,
+	SAME_WISH_US = 500000,
 	EXIT_TROUBLE = 125,
 };
 
@@ -48,6 +50,7 @@ struct supervisor {
 	bool is_ending;
 	bool has_served; /* one of them has come so far */
 	int64_t kill_us; /* when the daemon has had its time; 0: not yet */
+	int64_t asked_us; /* when it was told to end */
 	int64_t started_us;
 	unsigned restart_ms;
 	int exit_status;
@@ -77,8 +80,9 @@ static void reap_wardens(struct supervisor *s)
 
 static int start_warden(struct supervisor *s, const char *isolation, int *ret_socket, struct err *e)
 {
-	const char *argv[] = { "hotcell-warden", "--isolation", isolation, "--socket", "3",
-		"--drivers", s->places.drivers, NULL, NULL };
+	const char *argv[16 + 2 * MOUNT_DIRS_MAX] = { "hotcell-warden", "--isolation", isolation,
+		"--socket", "3", "--drivers", s->places.drivers };
+	size_t argc = 7;
 	int ends[2];
 	int failed;
 
@@ -86,7 +90,11 @@ static int start_warden(struct supervisor *s, const char *isolation, int *ret_so
 		return err_set(e, ERR_UNAVAILABLE,
 			"isolation process is not allowed (setting allow_process)");
 	if (s->config->allow_host_network)
-		argv[7] = "--host-network";
+		argv[argc++] = "--host-network";
+	for (size_t i = 0; i < s->config->mounts.count && i < MOUNT_DIRS_MAX; i++) {
+		argv[argc++] = "--mount";
+		argv[argc++] = s->config->mounts.at[i];
+	}
 	if (s->wardens_count == WARDENS_MAX)
 		return err_set(e, ERR_LIMIT, "there are %d wardens already", WARDENS_MAX);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
@@ -354,11 +362,15 @@ static void on_signal(struct supervisor *s)
 		pass_settings(s);
 		return;
 	}
+	/* One Ctrl-C may come twice: from the terminal, and from whoever started us. */
+	if (s->is_ending && clock_now_us() - s->asked_us < SAME_WISH_US)
+		return;
 	/* The first asks, the second insists. */
 	tell_daemon(s, s->is_ending ? SIGKILL : SIGTERM);
 	if (!s->is_ending)
 		notify_send("STOPPING=1", &ignored);
 	s->is_ending = true;
+	s->asked_us = clock_now_us();
 	s->kill_us = clock_now_us() + (int64_t)(s->config->drain_s + 10) * 1000000;
 }
 

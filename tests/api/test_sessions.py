@@ -77,7 +77,7 @@ def test_a_shared_workspace_of_a_pool_is_refused_with_the_reason(service):
     ({"env": []}, 422, "valid dictionary"),
     ({"limits": {"memory_bytes": 1}}, 422, "greater than or equal"),
     ({"user": "x" * 300}, 422, "at most 256"),
-    ({"profile": "no-such-profile", "isolation": "vm"}, 422, None),
+    ({"profile": "no-such-profile", "isolation": "vm"}, 404, "has no profile 'no-such-profile'"),
     ({"files": {}}, 422, "valid list"),
     ({"files": [{"path": "/etc/passwd", "content": ""}]}, 422, "File paths must be relative."),
     ({"files": [{"path": "a/../b", "content": ""}]}, 422, "File paths must not contain '..'."),
