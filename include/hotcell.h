@@ -58,7 +58,7 @@ struct hotcell_options {
 	const char *const *language_dirs;      /* further ones, NULL-terminated; later ones win */
 	const char *cache_dir;                 /* default: ~/.cache/hotcell; "" = keep nothing */
 	int allow_host_network;                /* requests may ask for the machine's network */
-	const char *const *mount_dirs;         /* mounts may be asked for below these; NULL-terminated */
+	const char *const *mount_dirs;         /* where mounts may be from; NULL-terminated */
 	int once;                              /* one run is all that will be asked for… */
 	const char *once_language;             /* …of this language, if it is known already… */
 	enum hotcell_isolation once_isolation; /* …and in this isolation */
@@ -66,7 +66,8 @@ struct hotcell_options {
 	 * ready, and a language's version is unknown until it was prepared. For programs with a loop. */
 	int never_waits;
 	/* Starts a warden (of "container", "vm" or "process" isolation) for an engine that may not, and gives
-	 * the end of a SOCK_SEQPACKET pair whose other end is that warden's. NULL: the engine starts them. */
+	 * the end of a SOCK_SEQPACKET pair whose other end is that warden's. It has told the warden what languages
+	 * need, and sealed it. NULL: the engine starts them. */
 	int (*start_warden)(
 		void *context, const char *isolation, int *ret_socket, struct hotcell_error *e);
 	int has_kvm; /* with start_warden: whether those wardens can open /dev/kvm */
@@ -134,8 +135,8 @@ struct hotcell_request {
 	size_t inputs_count;
 	const struct hotcell_mount *mounts; /* if the cell was made before: the same */
 	size_t mounts_count;                /* up to 8 */
-	const char *const *args; /* NULL-terminated, or NULL */
-	const char *const *env;  /* "NAME=value", NULL-terminated, or NULL */
+	const char *const *args;            /* NULL-terminated, or NULL */
+	const char *const *env;             /* "NAME=value", NULL-terminated, or NULL */
 	const void *stdin_data;
 	size_t stdin_len;
 	int stdin_fd; /* read as the program reads, if have_stdin_fd; not closed */

@@ -22,6 +22,11 @@ void session_config_free(struct session_config *c)
 	free(c->language);
 	free(c->user);
 	free(c->profile);
+	for (size_t i = 0; i < c->mounts_count; i++) {
+		free((void *)(uintptr_t)c->mounts[i].source);
+		free((void *)(uintptr_t)c->mounts[i].name);
+	}
+	free(c->mounts);
 	spec_free(&spec);
 	*c = (struct session_config){ 0 };
 }
@@ -210,6 +215,17 @@ static int check_count(struct service *s, const struct caller *caller, int *ret_
 
 /* ---- as rows ---- */
 
+static json_t *describe_mounts(const struct session_config *c)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < c->mounts_count; i++)
+		json_array_append_new(list,
+			json_pack("{s:s, s:s, s:b}", "source", c->mounts[i].source, "name", c->mounts[i].name,
+				"read_only", 1));
+	return list;
+}
+
 static json_t *describe_config(const struct session *session)
 {
 	const struct session_config *c = &session->config;
@@ -223,14 +239,14 @@ static json_t *describe_config(const struct session *session)
 		*equals = '\0';
 		json_object_set_new_nocheck(env, name, json_string_nocheck(equals + 1));
 	}
-	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:{s:I, s:I, s:I, s:I, s:f}, s:I, s:I}", "language",
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:{s:I, s:I, s:I, s:I, s:f}, s:I, s:I, s:o}", "language",
 		c->language, "isolation", isolations[c->isolation], "strategy", strategies[c->strategy],
 		"workspace", c->is_shared ? "shared" : "isolated", "network",
 		c->network == HOTCELL_NETWORK_HOST ? "host" : "none", "env", env, "limits", "memory_bytes",
 		(json_int_t)l->memory_bytes, "cpu_ms", (json_int_t)l->cpu_ms, "processes",
 		(json_int_t)l->processes, "disk_bytes", (json_int_t)l->disk_bytes, "cpus",
 		(double)l->cpus_milli / 1000, "ttl_seconds", (json_int_t)c->ttl_s, "idle_timeout",
-		(json_int_t)c->idle_timeout_s);
+		(json_int_t)c->idle_timeout_s, "mounts", describe_mounts(c));
 }
 
 static json_t *describe_cells(const struct session *session)
@@ -324,11 +340,33 @@ static void on_files_put(struct session_turn *turn, struct session_found *found,
 		session_save(session, on_saved, session);
 }
 
-/* With its first turn, so that whoever comes meanwhile waits: its files go in, its row is written. */
+static void on_cell_up(struct session_turn *turn, struct session_found *found, const struct err *failure)
+{
+	struct session *session = turn->session;
+
+	session_found_free(found);
+	if (failure) {
+		opened(session, failure);
+		return;
+	}
+	turn->on_files = on_files_put;
+	session_put_files(session);
+}
+
+/* With its first turn, so that whoever comes meanwhile waits: its files go in, its row is written. Only in the cell
+ * is it seen whether its mounts can be had: that is waited for. */
 static void on_own_turn(struct session_turn *turn, const char *gone)
 {
-	if (!gone)
-		session_put_files(turn->session);
+	struct session *session = turn->session;
+
+	if (gone)
+		return;
+	if (!session->cell || !session->config.mounts_count) {
+		session_put_files(session);
+		return;
+	}
+	turn->on_files = on_cell_up;
+	session_files_in_cell(turn, &(struct hotcell_files){ .kind = HOTCELL_FILES_LIST });
 }
 
 static void begin(struct session *session)

@@ -80,6 +80,8 @@ struct session_config {
 	struct hotcell_limits limits;
 	char *user;
 	char *profile;
+	struct hotcell_mount *mounts; /* its strings too */
+	size_t mounts_count;
 	struct spec_file *files;
 	size_t files_count;
 	uint64_t ttl_s;

@@ -9,6 +9,7 @@
 #include "supervisor/demote.h"
 #include "supervisor/listen.h"
 #include "supervisor/places.h"
+#include "supervisor/seal.h"
 #include "wire/mounts.h"
 
 #include <fcntl.h>
@@ -39,6 +40,7 @@ struct supervisor {
 	const struct config *config;
 	struct daemon_start start;
 	struct places places;
+	struct seal *seal;
 	uid_t uid; /* of the daemon */
 	gid_t gid;
 	int signal_fd;
@@ -101,11 +103,14 @@ static int start_warden(struct supervisor *s, const char *isolation, int *ret_so
 		return err_sys(e, "socketpair");
 	failed = spawn_program(s->places.warden, argv, ends[1], &s->wardens[s->wardens_count], e);
 	close(ends[1]);
+	if (!failed) {
+		s->wardens_count++;
+		failed = seal_send(s->seal, ends[0], e);
+	}
 	if (failed) {
 		close(ends[0]);
 		return -1;
 	}
-	s->wardens_count++;
 	*ret_socket = ends[0];
 	log_info("warden.started", { "isolation", .text = isolation });
 	return 0;
@@ -343,6 +348,8 @@ static void pass_settings(struct supervisor *s)
 		log_error("config.wrong", { "text", .text = e.text });
 		return;
 	}
+	seal_free(s->seal);
+	s->seal = seal_open(s->places.share, c);
 	if (file) {
 		config_print(c, file);
 		fflush(file);
@@ -456,6 +463,7 @@ static int begin(struct supervisor *s, struct err *e)
 		(geteuid() == 0 && config_find_user(s->config, &s->uid, &s->gid, e)) ||
 		config_make_state_dir(s->config, e) || open_signals(s, e))
 		return -1;
+	s->seal = seal_open(s->places.share, s->config);
 	start->share_fd = open(s->places.share, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (start->share_fd < 0)
 		return err_sys(e, "open '%s'", s->places.share);
@@ -481,5 +489,6 @@ int supervisor_run(const struct supervisor_options *options)
 	}
 	listen_close(s.config, &s.start);
 	places_free(&s.places);
+	seal_free(s.seal);
 	return s.exit_status;
 }

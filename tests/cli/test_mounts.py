@@ -260,7 +260,7 @@ def test_a_source_that_leads_through_a_symlink_is_refused(mounts, data):
     m = mounts(data)
     for source in ("last", "last/inner", "out", "out/alternatives"):
         m("mounts", data / source, "d")
-        assert m("run", "ls /mnt/d") == "error 2 mounts: mount 'd': its source leads through a symlink"
+        assert m("run", "ls /mnt/d") == "error 2 mounts: 'd': its source leads through a symlink"
     m("mounts", data / "sub/inner", "d")
     assert m("run", "ls /mnt/d") == "exited 0 |"
 
@@ -270,9 +270,9 @@ def test_a_source_that_is_no_directory_or_not_there_is_refused(hotcell, mounts, 
     os.mkfifo(data / "fifo")
     for name in ("a.txt", "fifo", "a.txt/x"):
         m("mounts", data / name, "d")
-        assert m("run", "ls /mnt") == "error 2 mounts: mount 'd': its source is not a directory"
+        assert m("run", "ls /mnt") == "error 2 mounts: 'd': its source is not a directory"
     m("mounts", data / "nosuch", "d")
-    assert m("run", "ls /mnt") == "error 3 mounts: mount 'd': its source is not there"
+    assert m("run", "ls /mnt") == "error 3 mounts: 'd': its source is not there"
     m("mounts", data / "never", "d")
     assert m("run", "ls /mnt") == f"error 2 '{data}/never' cannot be mounted: No such file or directory"
     for value, why in ((data / "a.txt", "it is not a directory"), (data / "nosuch", "No such file or directory")):

@@ -122,18 +122,17 @@ static int tell_open_failure(const char *name, struct err *e)
 {
 	switch (errno) {
 	case ENOENT:
-		return err_set(e, ERR_NOT_FOUND, "mount '%s': its source is not there", name);
+		return err_set(e, ERR_NOT_FOUND, "'%s': its source is not there", name);
 	case ELOOP:
-		return err_set(
-			e, ERR_INPUT, "mount '%s': its source leads through a symlink", name);
+		return err_set(e, ERR_INPUT, "'%s': its source leads through a symlink", name);
 	case ENOTDIR:
-		return err_set(e, ERR_INPUT, "mount '%s': its source is not a directory", name);
+		return err_set(e, ERR_INPUT, "'%s': its source is not a directory", name);
 	case EACCES:
 		return err_set(e, ERR_INPUT,
-			"mount '%s': a directory above its source may not be entered by the cell's user",
+			"'%s': a directory above its source may not be entered by the cell's user",
 			name);
 	default:
-		return err_sys(e, "mount '%s': open its source", name);
+		return err_sys(e, "'%s': open its source", name);
 	}
 }
 

@@ -82,7 +82,8 @@ static size_t read_mounts(char *words, struct hotcell_mount *mounts, size_t most
 {
 	size_t count = 0;
 
-	for (char *source = strtok(words, " "); source && count < most; source = strtok(NULL, " ")) {
+	for (char *source = strtok(words, " "); source && count < most;
+		source = strtok(NULL, " ")) {
 		char *name = strtok(NULL, " ");
 
 		mounts[count].source = source;
