@@ -58,6 +58,7 @@ struct hotcell_options {
 	const char *const *language_dirs;      /* further ones, NULL-terminated; later ones win */
 	const char *cache_dir;                 /* default: ~/.cache/hotcell; "" = keep nothing */
 	int allow_host_network;                /* requests may ask for the machine's network */
+	const char *const *mount_dirs;         /* where mounts may be from; NULL-terminated */
 	int once;                              /* one run is all that will be asked for… */
 	const char *once_language;             /* …of this language, if it is known already… */
 	enum hotcell_isolation once_isolation; /* …and in this isolation */
@@ -65,7 +66,8 @@ struct hotcell_options {
 	 * ready, and a language's version is unknown until it was prepared. For programs with a loop. */
 	int never_waits;
 	/* Starts a warden (of "container", "vm" or "process" isolation) for an engine that may not, and gives
-	 * the end of a SOCK_SEQPACKET pair whose other end is that warden's. NULL: the engine starts them. */
+	 * the end of a SOCK_SEQPACKET pair whose other end is that warden's. It has told the warden what languages
+	 * need, and sealed it. NULL: the engine starts them. */
 	int (*start_warden)(
 		void *context, const char *isolation, int *ret_socket, struct hotcell_error *e);
 	int has_kvm; /* with start_warden: whether those wardens can open /dev/kvm */
@@ -106,6 +108,13 @@ struct hotcell_input {
 	size_t data_len;
 };
 
+/* A directory of the machine that the cell shows as /mnt/NAME, read-only; nothing in it can be executed, and
+ * what is mounted below it is not shown. Not in process isolation. */
+struct hotcell_mount {
+	const char *source; /* absolute; in or below one of mount_dirs, through no symlink */
+	const char *name;   /* of [A-Za-z0-9._-]; default: the last name of source */
+};
+
 struct hotcell_file {
 	char *path;       /* relative to the workspace; may not be UTF-8 */
 	const char *kind; /* "file", "directory", "symlink", "other" */
@@ -124,8 +133,10 @@ struct hotcell_request {
 	const char *entry;    /* which file is run; default: the code, else the only input */
 	const struct hotcell_input *inputs;
 	size_t inputs_count;
-	const char *const *args; /* NULL-terminated, or NULL */
-	const char *const *env;  /* "NAME=value", NULL-terminated, or NULL */
+	const struct hotcell_mount *mounts; /* if the cell was made before: the same */
+	size_t mounts_count;                /* up to 8 */
+	const char *const *args;            /* NULL-terminated, or NULL */
+	const char *const *env;             /* "NAME=value", NULL-terminated, or NULL */
 	const void *stdin_data;
 	size_t stdin_len;
 	int stdin_fd; /* read as the program reads, if have_stdin_fd; not closed */
@@ -254,7 +265,7 @@ int hotcell_finish(struct hotcell_work *work, struct hotcell_result **ret, struc
 
 /* ---- cells made ahead ---- */
 
-/* A cell for runs of `request`'s language, isolation, network and limits. Returns at once: it is
+/* A cell for runs of `request`'s language, isolation, network, mounts and limits. Returns at once: it is
  * built in the background. */
 int hotcell_cell_make(struct hotcell *h, const struct hotcell_request *request,
 	struct hotcell_cell **ret, struct hotcell_error *e);

@@ -3,6 +3,7 @@
 #include "api/handlers.h"
 #include "api/run_request.h"
 #include "api/session_files.h"
+#include "api/session_mounts.h"
 #include "api/visit.h"
 #include "base/own.h"
 
@@ -11,7 +12,7 @@
 /* The code of …/bash: a name that nobody's own file has. */
 #define ENTRY_BASH ".hotcell-bash.sh"
 
-enum { BASH_TIMEOUT_MS = 30000, MOUNTS_MAX = 64, USER_MAX = 256 };
+enum { BASH_TIMEOUT_MS = 30000, USER_MAX = 256 };
 
 /* ---- opening ---- */
 
@@ -67,16 +68,6 @@ static int read_names(struct body *b, struct session_config *c, struct refusal *
 	return 0;
 }
 
-static int refuse_mounts(struct body *b, struct refusal *refusal)
-{
-	json_t *mounts = body_list(b, b->root, "mounts", MOUNTS_MAX);
-
-	if (!mounts || !json_array_size(mounts))
-		return 0;
-	return refuse(refusal, 400, "mounts",
-		"mounts are not supported by this version; put files into the session instead.");
-}
-
 static int read_config(struct body *b, struct session_config *c, struct refusal *refusal)
 {
 	struct call *call = b->call;
@@ -87,7 +78,7 @@ static int read_config(struct body *b, struct session_config *c, struct refusal 
 	c->env = run_request_env(b, b->root);
 	run_request_limits(b, b->root, &c->limits);
 	read_times(b, c);
-	if (read_strategy(b, c, refusal) || read_language(b, c, refusal) || refuse_mounts(b, refusal) ||
+	if (read_strategy(b, c, refusal) || read_language(b, c, refusal) || session_mounts_read(b, c, refusal) ||
 		run_request_files(b, b->root, &c->files, &c->files_count, refusal) ||
 		!body_is_good(b, refusal) || read_names(b, c, refusal) || !body_is_good(b, refusal) ||
 		run_request_allow(call, c->language, c->isolation, c->network, refusal))

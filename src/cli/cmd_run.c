@@ -138,6 +138,7 @@ static int run(struct run_options *o)
 	struct hotcell_options options = {
 		.language_dirs = o->language_dirs,
 		.allow_host_network = o->request.network == HOTCELL_NETWORK_HOST,
+		.mount_dirs = o->mount_dirs,
 		.once = 1,
 		.once_language = o->request.language,
 		.once_isolation = o->request.isolation,

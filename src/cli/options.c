@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum key {
@@ -26,6 +27,7 @@ enum key {
 	KEY_TRACE,
 	KEY_PROFILE,
 	KEY_LOCAL,
+	KEY_MOUNT,
 };
 
 enum { CODE_PIECE = 65536, CODE_MAX = 256 << 20 };
@@ -51,6 +53,8 @@ static const struct argp_option fixed_options[] = {
 	{ "last-line", KEY_LAST_LINE, NULL, 0,
 		"echo the value of a last expression (Python and JavaScript)", 1 },
 	{ "file", 'f', "HOST[:PATH]", 0, "a file or directory for the workspace (repeatable)", 2 },
+	{ "mount", KEY_MOUNT, "DIR[:NAME]", 0,
+		"show the directory DIR in the cell as /mnt/NAME, read-only (repeatable)", 2 },
 	{ "entry", KEY_ENTRY, "PATH", 0, "which file of the workspace is run", 2 },
 	{ "output-dir", 'o', "DIR", 0, "copy files that the run made or changed to DIR", 2 },
 	{ "isolation", KEY_ISOLATION, "KIND", 0,
@@ -124,6 +128,42 @@ static void add_file(struct argp_state *state, struct run_options *o, const char
 			state, "file = '%s': it has no name of its own; give HOST:PATH", value);
 }
 
+/* Freed with the options. */
+static char *own(struct run_options *o, char *text)
+{
+	if (o->owned_count < OPTIONS_OWNED_MAX)
+		o->owned[o->owned_count++] = text;
+	return text;
+}
+
+/* DIR or DIR:NAME, as with files. Only what it resolves to is told to the warden. */
+static void add_mount(struct argp_state *state, struct run_options *o, const char *value)
+{
+	const char *colon = access(value, F_OK) ? strrchr(value, ':') : NULL;
+	char *given = own(o, colon ? strndup(value, (size_t)(colon - value)) : xstrdup(value));
+	size_t count = o->request.mounts_count;
+	size_t len = strlen(given);
+	struct stat status;
+	char *real;
+
+	if (count == MOUNTS_MAX)
+		argp_error(state, "more than %d mounts", MOUNTS_MAX);
+	while (len > 1 && given[len - 1] == '/')
+		given[--len] = '\0';
+	real = realpath(given, NULL);
+	if (!real || stat(real, &status))
+		argp_error(state, "mount = '%s': %s", value, strerror(errno));
+	else if (!S_ISDIR(status.st_mode))
+		argp_error(state, "mount = '%s': it is not a directory", value);
+	o->mount_dirs[count] = own(o, real);
+	o->mounts[count].source = real;
+	o->mounts[count].name = colon ? colon + 1 : path_base(given);
+	/* "." and ".." have no name to appear under: their resolved one. */
+	if (!colon && (strcmp(path_base(given), ".") == 0 || strcmp(path_base(given), "..") == 0))
+		o->mounts[count].name = path_base(real);
+	o->request.mounts_count++;
+}
+
 static void set_max_output(struct argp_state *state, struct run_options *o, const char *value)
 {
 	struct err e;
@@ -174,6 +214,8 @@ static void check_complete(struct argp_state *state, const struct run_options *o
 	if (o->code_file && strcmp(o->code_file, "-") == 0 && o->stdin_path &&
 		strcmp(o->stdin_path, "-") == 0)
 		argp_error(state, "standard input cannot be both the code and the program's input");
+	if (o->request.mounts_count && options_want_server(o))
+		argp_error(state, "--mount is for runs on this machine, not for a service");
 	if (o->is_local && o->server.url)
 		argp_error(state, "both --local and --server were given");
 	if (o->server.key && !options_want_server(o))
@@ -242,6 +284,9 @@ static error_t on_option(int key, char *value, struct argp_state *state)
 	case KEY_STDIN:
 		o->stdin_path = value;
 		return 0;
+	case KEY_MOUNT:
+		add_mount(state, o, value);
+		return 0;
 	case KEY_ENTRY:
 		o->request.entry = value;
 		return 0;
@@ -295,6 +340,7 @@ void options_parse(struct run_options *o, int argc, char **argv)
 	argp_err_exit_status = EXIT_HOTCELL;
 	argp_parse(&argp, argc, argv, 0, NULL, o);
 	o->request.inputs = o->inputs;
+	o->request.mounts = o->mounts;
 	o->request.args = o->args;
 	o->request.env = o->env;
 	o->language_dirs = o->dirs;

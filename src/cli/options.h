@@ -5,10 +5,13 @@
 #include "base/buf.h"
 #include "cli/server_options.h"
 #include "hotcell.h"
+#include "wire/mounts.h"
 
 #include <stdbool.h>
 
-enum { OPTIONS_LIST_MAX = 256 };
+enum { OPTIONS_LIST_MAX = 256,
+	/* A file may own two, and a mount. */
+	OPTIONS_OWNED_MAX = 2 * OPTIONS_LIST_MAX };
 
 struct run_options {
 	struct hotcell_request request;
@@ -25,13 +28,15 @@ struct run_options {
 	bool is_local;          /* --local */
 	const char *session_id; /* set before parsing: these are the words of `session exec` */
 	struct hotcell_input inputs[OPTIONS_LIST_MAX];
+	struct hotcell_mount mounts[MOUNTS_MAX];
+	const char *mount_dirs[MOUNTS_MAX + 1]; /* their sources: who runs us may name them */
 	const char *args[OPTIONS_LIST_MAX];
 	const char *env[OPTIONS_LIST_MAX];
 	const char *dirs[OPTIONS_LIST_MAX];
 	unsigned args_count;
 	unsigned env_count;
 	unsigned dirs_count;
-	char *owned[OPTIONS_LIST_MAX]; /* strings to free */
+	char *owned[OPTIONS_OWNED_MAX]; /* strings to free */
 	unsigned owned_count;
 };
 

@@ -132,7 +132,34 @@ static void forget(struct hotcell_cell *cell)
 	own_close(&cell->control_fd);
 	free(cell->workspace);
 	strings_free(cell->needs);
+	strings_free(cell->mounts);
 	free(cell);
+}
+
+static int check_mounts(const struct hotcell *h, const struct cell_wish *wish, struct err *e)
+{
+	for (unsigned i = 0; i < wish->mounts_count; i++)
+		if (mount_find_dir((const char *const *)h->mount_dirs, wish->mounts[i].source) < 0)
+			return err_set(e, ERR_INPUT,
+				"'%s' is not below a directory from which mounts are allowed",
+				wish->mounts[i].source);
+	return 0;
+}
+
+/* One text for each mount, so that they can be compared. */
+static char *mount_text(const struct mount_wish *mount)
+{
+	return xasprintf("%s=%s", mount->name, mount->source);
+}
+
+static void remember_what_it_shows(struct hotcell_cell *cell, const struct cell_wish *wish)
+{
+	cell->needs = xalloc((wish->needs_count + 1) * sizeof(char *));
+	for (unsigned i = 0; i < wish->needs_count; i++)
+		cell->needs[i] = xstrdup(wish->needs[i]);
+	cell->mounts = xalloc((wish->mounts_count + 1) * sizeof(char *));
+	for (unsigned i = 0; i < wish->mounts_count; i++)
+		cell->mounts[i] = mount_text(&wish->mounts[i]);
 }
 
 int cell_make(
@@ -146,18 +173,20 @@ int cell_make(
 		.explicit_network = wish->explicit_network,
 		.limits = wish->limits,
 		.binds_count = wish->needs_count,
+		.mounts_count = wish->mounts_count,
 	};
 	struct hotcell_cell *cell;
 	int size = CONTROL_BUFFER;
 	int ends[2];
 
-	if (link_start(h, link, false, e) || link_seal(h, link, e))
+	if (check_mounts(h, wish, e) || link_start(h, link, false, e) || link_seal(h, link, e))
 		return -1;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends))
 		return err_sys(e, "socketpair");
 	setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 	setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 	memcpy(m.binds, wish->needs, sizeof(m.binds));
+	memcpy(m.mounts, wish->mounts, sizeof(m.mounts));
 	put_make(&h->out, &m);
 	if (link_send(h, link, ends[1], e)) {
 		close(ends[0]);
@@ -175,9 +204,7 @@ int cell_make(
 		cell->workspace = xstrdup(CELL_WORKSPACE);
 	cell->limits = wish->limits;
 	cell->network = wish->network;
-	cell->needs = xalloc((wish->needs_count + 1) * sizeof(char *));
-	for (unsigned i = 0; i < wish->needs_count; i++)
-		cell->needs[i] = xstrdup(wish->needs[i]);
+	remember_what_it_shows(cell, wish);
 	cell->source.on_event = on_event;
 	cell->next = h->cells[cell->id % CELL_ROWS];
 	h->cells[cell->id % CELL_ROWS] = cell;
@@ -187,12 +214,30 @@ int cell_make(
 	return 0;
 }
 
-static bool shows(const struct hotcell_cell *cell, const char *need)
+static bool has_string(char *const *list, const char *text)
 {
-	for (char **at = cell->needs; *at; at++)
-		if (strcmp(*at, need) == 0)
+	for (char *const *at = list; *at; at++)
+		if (strcmp(*at, text) == 0)
 			return true;
 	return false;
+}
+
+/* Neither more nor less: as with its network, nobody is to see what was meant for another run. */
+static bool same_mounts(const struct hotcell_cell *cell, const struct cell_wish *wish)
+{
+	unsigned count = 0;
+
+	while (cell->mounts[count])
+		count++;
+	if (count != wish->mounts_count)
+		return false;
+	for (unsigned i = 0; i < count; i++) {
+		auto_free char *text = mount_text(&wish->mounts[i]);
+
+		if (!has_string(cell->mounts, text))
+			return false;
+	}
+	return true;
 }
 
 static bool same_machine(const struct limits *a, const struct limits *b)
@@ -213,10 +258,12 @@ int cell_suit(struct hotcell_cell *cell, const struct cell_wish *wish, struct er
 	if (cell->link->kind != wish->kind || cell->network != wish->network)
 		return err_set(e, ERR_INPUT, "the cell has another isolation or network");
 	for (unsigned i = 0; i < wish->needs_count; i++)
-		if (!shows(cell, wish->needs[i]))
+		if (!has_string(cell->needs, wish->needs[i]))
 			return err_set(e, ERR_INPUT,
 				"the cell does not show '%s', which the language needs",
 				wish->needs[i]);
+	if (!same_mounts(cell, wish))
+		return err_set(e, ERR_INPUT, "the cell was made with other mounts");
 	/* Its disk is a file system that was made with it. */
 	if ((wish->explicit_limits & LIMIT_BIT(LIMIT_DISK_BYTES)) &&
 		wanted.at[LIMIT_DISK_BYTES] != cell->limits.at[LIMIT_DISK_BYTES])

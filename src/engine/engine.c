@@ -97,16 +97,6 @@ static char *default_cache_dir(void)
 	return xasprintf("%s/.cache/hotcell", home);
 }
 
-static char *user_languages_dir(void)
-{
-	const char *config = getenv("XDG_CONFIG_HOME");
-	const char *home = getenv("HOME");
-
-	if (config && config[0] == '/')
-		return path_join(config, "hotcell/languages");
-	return home && home[0] == '/' ? xasprintf("%s/.config/hotcell/languages", home) : NULL;
-}
-
 /* ---- opening ---- */
 
 enum { DIRS_MAX = 16 };
@@ -114,7 +104,7 @@ enum { DIRS_MAX = 16 };
 static int load_languages(struct hotcell *h, const struct hotcell_options *o, struct err *e)
 {
 	auto_free char *shipped = path_join(h->share_dir, "languages");
-	auto_free char *own = user_languages_dir();
+	auto_free char *own = language_user_dir();
 	const char *dirs[DIRS_MAX];
 	unsigned count = 0;
 
@@ -162,6 +152,17 @@ static enum isolation_kind first_kind(const struct hotcell_options *o)
 	return has_kvm ? ISOLATION_VM : ISOLATION_CONTAINER;
 }
 
+static void copy_mount_dirs(struct hotcell *h, const char *const *dirs)
+{
+	size_t count = 0;
+
+	while (dirs && dirs[count])
+		count++;
+	h->mount_dirs = xalloc((count + 1) * sizeof(char *));
+	for (size_t i = 0; i < count; i++)
+		h->mount_dirs[i] = xstrdup(dirs[i]);
+}
+
 int hotcell_open(
 	const struct hotcell_options *options, struct hotcell **ret, struct hotcell_error *error)
 {
@@ -177,6 +178,7 @@ int hotcell_open(
 	}
 	h->timers.fd = -1;
 	h->allow_host_network = o->allow_host_network;
+	copy_mount_dirs(h, o->mount_dirs);
 	h->once = o->once;
 	h->never_waits = o->never_waits;
 	h->start_warden = o->start_warden;
@@ -235,6 +237,7 @@ static void close_engine(struct hotcell *h, bool wait)
 	free(h->vmm_path);
 	free(h->share_dir);
 	free(h->drivers_dir);
+	strings_free(h->mount_dirs);
 	free(h);
 }
 

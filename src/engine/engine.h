@@ -52,6 +52,7 @@ struct hotcell_cell {
 	struct limits limits; /* that it has now */
 	enum network_kind network;
 	char **needs;               /* that it shows, NULL-terminated */
+	char **mounts;              /* likewise: "name=source" */
 	struct hotcell_work *work;  /* that runs in it now */
 	bool wants_room;            /* epoll is to watch for EPOLLOUT too */
 	uint32_t watched;           /* what it watches for now */
@@ -86,6 +87,7 @@ struct hotcell {
 	char *share_dir;
 	char *drivers_dir;
 	bool allow_host_network;
+	char **mount_dirs; /* NULL-terminated */
 	bool once;
 	bool never_waits;
 	int (*start_warden)(
@@ -135,6 +137,8 @@ struct cell_wish {
 	struct limits limits;
 	const char *needs[MAKE_BINDS_MAX];
 	unsigned needs_count;
+	struct mount_wish mounts[MOUNTS_MAX];
+	unsigned mounts_count;
 };
 int cell_make(
 	struct hotcell *h, const struct cell_wish *wish, struct hotcell_cell **ret, struct err *e);

@@ -130,13 +130,24 @@ static void on_event(struct hotcell *h, struct source *source, uint32_t events)
 	}
 }
 
+static size_t mount_dirs_count(const struct hotcell *h)
+{
+	size_t count = 0;
+
+	while (h->mount_dirs[count])
+		count++;
+	return count;
+}
+
 static int spawn_warden(struct hotcell *h, struct link *link, bool check, struct err *e)
 {
-	const char *argv[16];
+	const char *argv[16 + 2 * MOUNT_DIRS_MAX];
 	size_t argc = 0;
 	int ends[2];
 	int failed;
 
+	if (mount_dirs_count(h) > MOUNT_DIRS_MAX)
+		return err_set(e, ERR_LIMIT, "more than %d directories for mounts", MOUNT_DIRS_MAX);
 	argv[argc++] = "hotcell-warden";
 	argv[argc++] = "--isolation";
 	argv[argc++] = isolation_names[link->kind];
@@ -148,6 +159,10 @@ static int spawn_warden(struct hotcell *h, struct link *link, bool check, struct
 	}
 	if (h->allow_host_network)
 		argv[argc++] = "--host-network";
+	for (char **at = h->mount_dirs; *at; at++) {
+		argv[argc++] = "--mount";
+		argv[argc++] = *at;
+	}
 	if (h->once)
 		argv[argc++] = "--once";
 	if (check)
@@ -212,7 +227,8 @@ static int allow_all(struct hotcell *h, struct link *link, char **needs, struct 
 
 int link_seal(struct hotcell *h, struct link *link, struct err *e)
 {
-	if (link->sealed)
+	/* Whoever starts wardens for us has told them already, and they take no more. */
+	if (link->sealed || h->start_warden)
 		return 0;
 	for (unsigned i = 0; i < registry_count(h->registry); i++) {
 		const struct language *language = registry_at(h->registry, i);

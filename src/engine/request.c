@@ -138,6 +138,24 @@ static void raise_default(struct cell_wish *wish, enum limit which, uint64_t at_
 		wish->limits.at[which] = at_least;
 }
 
+static int wish_mounts(const struct hotcell_request *q, struct cell_wish *ret, struct err *e)
+{
+	if (q->mounts_count && ret->kind == ISOLATION_PROCESS)
+		return err_set(e, ERR_INPUT,
+			"process isolation has no mounts: its programs see the machine's files");
+	if (q->mounts_count > MOUNTS_MAX)
+		return err_set(e, ERR_LIMIT, "more than %d mounts", MOUNTS_MAX);
+	for (size_t i = 0; i < q->mounts_count; i++) {
+		const struct hotcell_mount *m = &q->mounts[i];
+
+		if (!m->source)
+			return err_set(e, ERR_INPUT, "a mount has no source");
+		ret->mounts[ret->mounts_count++] = (struct mount_wish){ .source = m->source,
+			.name = m->name ? m->name : path_base(m->source) };
+	}
+	return mounts_check(ret->mounts, ret->mounts_count, e);
+}
+
 /* Sets those that are not 0; *ret_set tells which. */
 static int set_limits(
 	const struct hotcell_limits *l, struct limits *ret, uint32_t *ret_set, struct err *e)
@@ -190,7 +208,7 @@ int request_wish(const struct hotcell_request *q, const struct tool *tool, struc
 				tool->language->name, MAKE_BINDS_MAX);
 		ret->needs[ret->needs_count++] = *at;
 	}
-	return 0;
+	return wish_mounts(q, ret, e);
 }
 
 int request_stage_inputs(

@@ -454,6 +454,7 @@ static int open_one(struct service *s, const char *more_languages, struct engine
 		.language_dirs = dirs,
 		.cache_dir = "",
 		.allow_host_network = s->config->allow_host_network,
+		.mount_dirs = (const char *const *)s->config->mounts.at,
 		.never_waits = 1,
 		.start_warden = s->start_warden,
 		.has_kvm = s->has_kvm,

@@ -167,6 +167,7 @@ void service_close(struct service *s)
 	uv_close((uv_handle_t *)&s->store_poll, NULL);
 	uv_close((uv_handle_t *)&s->second, NULL);
 	store_close(s->store);
+	map_free(&s->sessions.lost);
 	metrics_close(&s->metrics);
 	free(s->share_dir);
 	config_free(s->own_config);

@@ -52,6 +52,8 @@ static int make_cell(struct session *session, const char *language, struct err *
 		.network = c->network,
 		.limits = service_limits_beyond(session->service, &c->limits),
 		.limits_default = &session->service->limits,
+		.mounts = c->mounts,
+		.mounts_count = c->mounts_count,
 		.profile = session->keeps_state ? c->profile : NULL,
 		.env = (const char *const *)c->env,
 		.keep = session->keeps_state,
@@ -243,6 +245,8 @@ int session_fill_request(
 	struct err e = { 0 };
 
 	join_env(session, job, q);
+	q->mounts = c->mounts;
+	q->mounts_count = c->mounts_count;
 	if (!q->profile && strcmp(q->language, c->language) == 0)
 		q->profile = c->profile;
 	if (session->mirror)

@@ -11,6 +11,8 @@
 #include <string.h>
 
 static const char *const strategies[] = { "per_session", "per_execution", "pool" };
+#define WHY_EXPIRED "it has expired"
+
 static const char *const isolations[] = { "auto", "process", "container", "vm" };
 
 void session_config_free(struct session_config *c)
@@ -20,6 +22,11 @@ void session_config_free(struct session_config *c)
 	free(c->language);
 	free(c->user);
 	free(c->profile);
+	for (size_t i = 0; i < c->mounts_count; i++) {
+		free((void *)(uintptr_t)c->mounts[i].source);
+		free((void *)(uintptr_t)c->mounts[i].name);
+	}
+	free(c->mounts);
 	spec_free(&spec);
 	*c = (struct session_config){ 0 };
 }
@@ -146,39 +153,48 @@ unsigned sessions_count(const struct sessions *all, const char *owner)
 }
 
 /* It lives on for those who came before, if there are any. */
-static const char *end_expired(struct session *session)
+static bool is_expired(struct session *session)
 {
-	static const char why[] = "it has expired";
-
 	if (service_now_s() <= session->expires_s)
-		return NULL;
+		return false;
 	if (!session->turn && list_is_empty(&session->turns))
-		session_end(session, why);
-	return why;
+		session_end(session, WHY_EXPIRED);
+	return true;
+}
+
+static bool is_owned(const struct session *session, const char *owner)
+{
+	return session && strcmp(session->caller.owner, owner) == 0;
+}
+
+/* What became of it, as far as anybody knows; "" if not at all. */
+static void find_lost(struct service *s, const char *id, const char *owner, char *ret, size_t size)
+{
+	const struct session *session = map_get(&s->sessions.lost, id);
+	struct store_session row = { 0 };
+	struct err ignored = { 0 };
+
+	*ret = '\0';
+	if (is_owned(session, owner))
+		snprintf(ret, size, "%s", session->why);
+	else if (store_is_id(id) && store_find_session(s->store, id, owner, &row, &ignored) == 0)
+		snprintf(ret, size, "%s", row.lost ? row.lost : "");
+	store_session_free(&row);
 }
 
 struct session *session_find(struct service *s, const char *id, const char *owner, struct hotcell_error *e)
 {
 	struct session *session = map_get(&s->sessions.by_id, id);
-	struct store_session row = { 0 };
-	struct err ignored = { 0 };
-	const char *expired = NULL;
-	bool was_there;
+	char why[200] = WHY_EXPIRED;
 
-	if (session && strcmp(session->caller.owner, owner) == 0) {
-		expired = end_expired(session);
-		if (!expired)
+	if (is_owned(session, owner)) {
+		if (!is_expired(session))
 			return session;
-		e->kind = HOTCELL_ERROR_NOT_FOUND;
-		snprintf(e->text, sizeof(e->text), "Session '%.100s' not found: %s", id, expired);
-		return NULL;
+	} else {
+		find_lost(s, id, owner, why, sizeof(why));
 	}
-	was_there = store_is_id(id) && store_find_session(s->store, id, owner, &row, &ignored) == 0;
 	e->kind = HOTCELL_ERROR_NOT_FOUND;
-	snprintf(e->text, sizeof(e->text), "Session '%.100s' not found%s%s", id,
-		was_there && row.lost ? ": " : "", was_there && row.lost ? row.lost : "");
-	if (was_there)
-		store_session_free(&row);
+	snprintf(e->text, sizeof(e->text), "Session '%.100s' not found%s%s", id, *why ? ": " : "", why);
 	return NULL;
 }
 
@@ -199,6 +215,17 @@ static int check_count(struct service *s, const struct caller *caller, int *ret_
 
 /* ---- as rows ---- */
 
+static json_t *describe_mounts(const struct session_config *c)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < c->mounts_count; i++)
+		json_array_append_new(list,
+			json_pack("{s:s, s:s, s:b}", "source", c->mounts[i].source, "name", c->mounts[i].name,
+				"read_only", 1));
+	return list;
+}
+
 static json_t *describe_config(const struct session *session)
 {
 	const struct session_config *c = &session->config;
@@ -212,14 +239,14 @@ static json_t *describe_config(const struct session *session)
 		*equals = '\0';
 		json_object_set_new_nocheck(env, name, json_string_nocheck(equals + 1));
 	}
-	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:{s:I, s:I, s:I, s:I, s:f}, s:I, s:I}", "language",
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:{s:I, s:I, s:I, s:I, s:f}, s:I, s:I, s:o}", "language",
 		c->language, "isolation", isolations[c->isolation], "strategy", strategies[c->strategy],
 		"workspace", c->is_shared ? "shared" : "isolated", "network",
 		c->network == HOTCELL_NETWORK_HOST ? "host" : "none", "env", env, "limits", "memory_bytes",
 		(json_int_t)l->memory_bytes, "cpu_ms", (json_int_t)l->cpu_ms, "processes",
 		(json_int_t)l->processes, "disk_bytes", (json_int_t)l->disk_bytes, "cpus",
 		(double)l->cpus_milli / 1000, "ttl_seconds", (json_int_t)c->ttl_s, "idle_timeout",
-		(json_int_t)c->idle_timeout_s);
+		(json_int_t)c->idle_timeout_s, "mounts", describe_mounts(c));
 }
 
 static json_t *describe_cells(const struct session *session)
@@ -313,11 +340,33 @@ static void on_files_put(struct session_turn *turn, struct session_found *found,
 		session_save(session, on_saved, session);
 }
 
-/* With its first turn, so that whoever comes meanwhile waits: its files go in, its row is written. */
+static void on_cell_up(struct session_turn *turn, struct session_found *found, const struct err *failure)
+{
+	struct session *session = turn->session;
+
+	session_found_free(found);
+	if (failure) {
+		opened(session, failure);
+		return;
+	}
+	turn->on_files = on_files_put;
+	session_put_files(session);
+}
+
+/* With its first turn, so that whoever comes meanwhile waits: its files go in, its row is written. Only in the cell
+ * is it seen whether its mounts can be had: that is waited for. */
 static void on_own_turn(struct session_turn *turn, const char *gone)
 {
-	if (!gone)
-		session_put_files(turn->session);
+	struct session *session = turn->session;
+
+	if (gone)
+		return;
+	if (!session->cell || !session->config.mounts_count) {
+		session_put_files(session);
+		return;
+	}
+	turn->on_files = on_cell_up;
+	session_files_in_cell(turn, &(struct hotcell_files){ .kind = HOTCELL_FILES_LIST });
 }
 
 static void begin(struct session *session)
@@ -393,10 +442,22 @@ static void end(struct session *session, const char *why)
 	session_release(session);
 }
 
+static void on_lost_saved(void *context, const struct err *e)
+{
+	struct session *session = context;
+
+	(void)e;
+	map_remove(&session->service->sessions.lost, session->id);
+	session_release(session);
+}
+
 void session_end(struct session *session, const char *why)
 {
-	if (!session->has_ended)
-		save(session, why, NULL, NULL);
+	if (session->has_ended)
+		return;
+	session_hold(session);
+	map_put(&session->service->sessions.lost, session->id, session);
+	save(session, why, on_lost_saved, session);
 	end(session, why);
 }
 
@@ -416,7 +477,7 @@ static const char *reason_to_end(const struct session *session, double now_s)
 	if (session->turn || !list_is_empty(&session->turns))
 		return NULL;
 	if (now_s > session->expires_s)
-		return "it has expired";
+		return WHY_EXPIRED;
 	if (c->idle_timeout_s && now_s > session->last_used_s + (double)c->idle_timeout_s)
 		return "it was idle for too long";
 	return NULL;

@@ -80,6 +80,8 @@ struct session_config {
 	struct hotcell_limits limits;
 	char *user;
 	char *profile;
+	struct hotcell_mount *mounts; /* its strings too */
+	size_t mounts_count;
 	struct spec_file *files;
 	size_t files_count;
 	uint64_t ttl_s;
@@ -124,7 +126,8 @@ struct sessions {
 	struct service *service;
 	struct map by_id;
 	struct list all;
-	struct list ending; /* of those: what still has a cell, or files */
+	struct list ending; /* no more of those, but with a cell or files */
+	struct map lost;    /* likewise: why, is not written yet */
 };
 
 void sessions_open(struct sessions *all, struct service *s);

@@ -9,6 +9,8 @@
 #include "supervisor/demote.h"
 #include "supervisor/listen.h"
 #include "supervisor/places.h"
+#include "supervisor/seal.h"
+#include "wire/mounts.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -38,6 +40,7 @@ struct supervisor {
 	const struct config *config;
 	struct daemon_start start;
 	struct places places;
+	struct seal *seal;
 	uid_t uid; /* of the daemon */
 	gid_t gid;
 	int signal_fd;
@@ -79,8 +82,9 @@ static void reap_wardens(struct supervisor *s)
 
 static int start_warden(struct supervisor *s, const char *isolation, int *ret_socket, struct err *e)
 {
-	const char *argv[] = { "hotcell-warden", "--isolation", isolation, "--socket", "3",
-		"--drivers", s->places.drivers, NULL, NULL };
+	const char *argv[16 + 2 * MOUNT_DIRS_MAX] = { "hotcell-warden", "--isolation", isolation,
+		"--socket", "3", "--drivers", s->places.drivers };
+	size_t argc = 7;
 	int ends[2];
 	int failed;
 
@@ -88,18 +92,25 @@ static int start_warden(struct supervisor *s, const char *isolation, int *ret_so
 		return err_set(e, ERR_UNAVAILABLE,
 			"isolation process is not allowed (setting allow_process)");
 	if (s->config->allow_host_network)
-		argv[7] = "--host-network";
+		argv[argc++] = "--host-network";
+	for (size_t i = 0; i < s->config->mounts.count && i < MOUNT_DIRS_MAX; i++) {
+		argv[argc++] = "--mount";
+		argv[argc++] = s->config->mounts.at[i];
+	}
 	if (s->wardens_count == WARDENS_MAX)
 		return err_set(e, ERR_LIMIT, "there are %d wardens already", WARDENS_MAX);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
 		return err_sys(e, "socketpair");
 	failed = spawn_program(s->places.warden, argv, ends[1], &s->wardens[s->wardens_count], e);
 	close(ends[1]);
+	if (!failed) {
+		s->wardens_count++;
+		failed = seal_send(s->seal, ends[0], e);
+	}
 	if (failed) {
 		close(ends[0]);
 		return -1;
 	}
-	s->wardens_count++;
 	*ret_socket = ends[0];
 	log_info("warden.started", { "isolation", .text = isolation });
 	return 0;
@@ -337,6 +348,8 @@ static void pass_settings(struct supervisor *s)
 		log_error("config.wrong", { "text", .text = e.text });
 		return;
 	}
+	seal_free(s->seal);
+	s->seal = seal_open(s->places.share, c);
 	if (file) {
 		config_print(c, file);
 		fflush(file);
@@ -450,6 +463,7 @@ static int begin(struct supervisor *s, struct err *e)
 		(geteuid() == 0 && config_find_user(s->config, &s->uid, &s->gid, e)) ||
 		config_make_state_dir(s->config, e) || open_signals(s, e))
 		return -1;
+	s->seal = seal_open(s->places.share, s->config);
 	start->share_fd = open(s->places.share, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (start->share_fd < 0)
 		return err_sys(e, "open '%s'", s->places.share);
@@ -475,5 +489,6 @@ int supervisor_run(const struct supervisor_options *options)
 	}
 	listen_close(s.config, &s.start);
 	places_free(&s.places);
+	seal_free(s.seal);
 	return s.exit_status;
 }

@@ -91,7 +91,7 @@ class Description:
     # ---- answers ----
 
     def schema_of(self, operation, status, content_type):
-        assert str(status) in operation["responses"], f"{operation['operationId']} is not said to answer {status}"
+        assert str(status) in operation["responses"], f"{operation['operationId']} is not said to give {status}"
         content = self.resolve(operation["responses"][str(status)]).get("content", {})
         kind = content_type.split(";")[0]
         assert (kind or None) in (content or [None]), f"{status} is {kind}, not {list(content)}"
@@ -104,7 +104,8 @@ class Description:
         if schema is None or body is None:
             return
         for part_schema, part in self.values(schema, content_type.split(";")[0], body):
-            assert not self.complaints(part_schema, part), (method, url, status, self.complaints(part_schema, part), part)
+            complaints = self.complaints(part_schema, part)
+            assert not complaints, (method, url, status, complaints, part)
 
     def values(self, schema, kind, body):
         if kind == "application/json":
@@ -121,7 +122,8 @@ class Description:
     def check_request(self, method, url, body):
         _, operation = self.operation(method, url)
         schema = operation["requestBody"]["content"]["application/json"]["schema"]
-        assert not self.complaints(schema, json.loads(body)), (method, url, self.complaints(schema, json.loads(body)))
+        complaints = self.complaints(schema, json.loads(body))
+        assert not complaints, (method, url, complaints, body)
 
 
 def of(service):

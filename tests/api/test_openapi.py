@@ -7,7 +7,8 @@ import harness
 import jsonschema
 import pytest
 
-SERVICE = {"timeout_max_ms": 7000, "timeout_default_ms": 3000, "batch_max": 17, "cpus_max_milli": 1500, "reuse": "never"}
+SERVICE = {"timeout_max_ms": 7000, "timeout_default_ms": 3000, "batch_max": 17, "cpus_max_milli": 1500,
+           "reuse": "never"}
 
 SOURCE = harness.ROOT / "src"
 
@@ -100,7 +101,7 @@ OPENAPI = closed(
 
 # Words of JSON Schema that are used; others are ignored by validators, and so a spelling mistake would be.
 WORDS = {"type", "description", "properties", "required", "items", "enum", "default", "examples", "format", "pattern",
-         "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "maxProperties", "propertyNames",
+         "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems", "maxProperties", "propertyNames", "const",
          "additionalProperties", "oneOf", "anyOf", "allOf", "$ref", "contentEncoding", "contentMediaType", "x-events"}
 
 
@@ -196,7 +197,94 @@ def test_the_fields_of_a_run_are_those_that_are_read(described):
     for schema, where in ((schemas["Execute"], "o"), (schemas["Limits"], "limits")):
         found = {one or other for one, other in re.findall(read.format(where, where), text)}
         files = set(schemas["InputFile"]["properties"]) if where == "o" else set()
-        assert found | {"timeout_ms"} - ({"timeout_ms"} if where == "limits" else set()) == set(schema["properties"]) | files
+        assert found == set(schema["properties"]) | files
+
+
+def test_the_fields_of_sessions_and_batches_are_those_that_are_read(described):
+    schemas = described.document["components"]["schemas"]
+    read = r'body_\w+\(&?\w+, \w+(?:->|\.)root, "(\w+)"'
+    shared = {"files", "env", "limits", "isolation", "network", "timeout_ms"}  # run_request_files() and so on
+    found = {name for path in (SOURCE / "api").glob("session*.c") for name in re.findall(read, path.read_text())}
+    said = {name for one in ("NewSession", "SessionChange", "Bash") for name in schemas[one]["properties"]}
+    assert found and found | shared == said
+    assert set(re.findall(read, (SOURCE / "api/batch.c").read_text())) == set(schemas["Batch"]["properties"])
+
+
+def test_the_keys_of_a_language_are_those_of_its_file(described):
+    text = (harness.ROOT / "docs/LANGUAGES.md").read_text().split("## Keys")[1].split("## Finding")[0]
+    said = described.document["components"]["schemas"]["NewLanguage"]["properties"]
+    assert set(re.findall(r"^\| `(\w+)` \|", text, re.M)) | {"yaml"} == set(said)
+    entry = re.search(r"An entry of `find` has (.*?)\. ", text, re.S)[1]
+    assert set(re.findall(r"`(\w+)`", entry)) == set(said["find"]["items"]["properties"])
+
+
+NOBODY = "00000000-0000-4000-8000-000000000000"
+# What is refused, and how.
+REFUSED = [
+    ("POST", "/v1/execute", {"code": "1", "language": "cobol"}, 400),
+    ("POST", "/v1/execute", {"code": "1", "dependencies": ["x"]}, 400),
+    ("POST", "/v1/execute", {"code": "1", "isolation": "process"}, 403),
+    ("POST", "/v1/execute", {"code": "1", "network": "host"}, 403),
+    ("POST", "/v1/execute", {"code": "1", "reuse": "always"}, 403),
+    ("POST", "/v1/execute", {"code": "1", "files": [{"path": "a", "file_id": NOBODY}]}, 404),
+    ("POST", "/v1/execute", {"code": "1", "session_id": NOBODY}, 404),
+    ("POST", "/v1/execute", {"code": "1", "files": [{"path": "../a", "content": ""}]}, 422),
+    ("POST", "/v1/execute", {"code": 1, "args": [2], "limits": {"cpus": 9000}, "env": {"A=": "1"}}, 422),
+    ("POST", "/v1/execute", b"{", 422),
+    ("POST", "/v1/execute", b"[]", 422),
+    ("POST", "/v1/execute", b"", 422),
+    ("POST", "/v1/execute/stream", {"code": "1", "timeout_ms": 7001}, 422),
+    ("POST", "/v1/batch", {}, 422),
+    ("POST", "/v1/batch", {"runs": [{"code": "1"}] * 18}, 422),
+    ("POST", "/v1/files", b"", 422),
+    ("GET", f"/v1/files/{NOBODY}", None, 404),
+    ("DELETE", "/v1/files/x", None, 404),
+    ("POST", "/v1/sessions", {"strategy": "pool", "workspace": "shared"}, 422),
+    ("POST", "/v1/sessions", {"mounts": [{"source": "/etc", "read_only": False}]}, 400),
+    ("POST", "/v1/sessions", {"ttl_seconds": 0}, 422),
+    ("GET", f"/v1/sessions/{NOBODY}", None, 404),
+    ("PATCH", f"/v1/sessions/{NOBODY}", {}, 404),
+    ("POST", f"/v1/sessions/{NOBODY}/execute", {"code": "1"}, 404),
+    ("POST", f"/v1/sessions/{NOBODY}/bash", {"cmd": "1"}, 404),
+    ("POST", f"/v1/sessions/{NOBODY}/interrupt", None, 404),
+    ("PUT", f"/v1/sessions/{NOBODY}/files/a/b", b"1", 404),
+    ("GET", f"/v1/sessions/{NOBODY}/archive", None, 404),
+    ("GET", "/v1/runs?limit=0", None, 422),
+    ("GET", f"/v1/runs/{NOBODY}", None, 404),
+    ("GET", f"/v1/runs/{NOBODY}/stream", None, 404),
+    ("DELETE", f"/v1/runs/{NOBODY}", None, 404),
+    ("POST", "/v1/languages", {"id": "python"}, 422),
+    ("DELETE", "/v1/languages/python", None, 422),
+    ("DELETE", "/v1/languages/cobol", None, 404),
+]
+
+
+@pytest.mark.parametrize("method, path, body, status", REFUSED,
+                         ids=[f"{method} {path[:30]} {status} {i}" for i, (method, path, _, status) in enumerate(REFUSED)])
+def test_a_refusal_is_as_described(service, described, method, path, body, status):
+    reply = service.request(method, path, body)
+    assert reply.status == status, reply
+    described.check_reply(method, path, status, reply.headers["Content-Type"], reply.body)
+
+
+@pytest.mark.parametrize("headers, status", [
+    ({"Origin": "https://example.org"}, 403), ({"Host": "example.org"}, 421), 
+    ({"Content-Length": "0", "Transfer-Encoding": "chunked"}, 400)])
+def test_a_refusal_that_any_route_can_have_is_described(service, described, headers, status):
+    for method, path, _ in described.operations():
+        reply = service.request(method, path.replace("{", "").replace("}", ""), headers=headers)
+        assert reply.status == status, (method, path, reply)
+        described.check_reply(method, path, status, reply.headers["Content-Type"], reply.body)
+
+
+def test_that_a_key_is_needed_is_described_for_all_that_need_one(service, described, keys):
+    keys.add("one")
+    for method, path, operation in described.operations():
+        reply = service.request(method, path.replace("{", "").replace("}", ""))
+        assert (reply.status == 401) == ("401" in operation["responses"]), (method, path, reply)
+        if reply.status == 401:
+            described.check_reply(method, path, 401, reply.headers["Content-Type"], reply.body)
+    keys.revoke("one")
 
 
 def test_the_codes_of_errors_are_those_of_the_source(described):
