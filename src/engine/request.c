@@ -156,35 +156,49 @@ static int wish_mounts(const struct hotcell_request *q, struct cell_wish *ret, s
 	return mounts_check(ret->mounts, ret->mounts_count, e);
 }
 
-int request_wish(const struct hotcell_request *q, const struct tool *tool, struct cell_wish *ret,
-	struct err *e)
+/* Sets those that are not 0; *ret_set tells which. */
+static int set_limits(
+	const struct hotcell_limits *l, struct limits *ret, uint32_t *ret_set, struct err *e)
 {
 	const uint64_t asked[LIMIT_COUNT] = {
-		[LIMIT_WALL_MS] = q->limits.wall_ms,
-		[LIMIT_CPU_MS] = q->limits.cpu_ms,
-		[LIMIT_MEMORY_BYTES] = q->limits.memory_bytes,
-		[LIMIT_PROCESSES] = q->limits.processes,
-		[LIMIT_DISK_BYTES] = q->limits.disk_bytes,
-		[LIMIT_FILE_BYTES] = q->limits.file_bytes,
-		[LIMIT_OPEN_FILES] = q->limits.open_files,
-		[LIMIT_CPUS_MILLI] = q->limits.cpus_milli,
-		[LIMIT_OUTPUT_BYTES] = q->limits.output_bytes,
+		[LIMIT_WALL_MS] = l->wall_ms,
+		[LIMIT_CPU_MS] = l->cpu_ms,
+		[LIMIT_MEMORY_BYTES] = l->memory_bytes,
+		[LIMIT_PROCESSES] = l->processes,
+		[LIMIT_DISK_BYTES] = l->disk_bytes,
+		[LIMIT_FILE_BYTES] = l->file_bytes,
+		[LIMIT_OPEN_FILES] = l->open_files,
+		[LIMIT_CPUS_MILLI] = l->cpus_milli,
+		[LIMIT_OUTPUT_BYTES] = l->output_bytes,
 	};
 
-	*ret = (struct cell_wish){ .kind = ret->kind, .network = NETWORK_NONE };
-	limits_set_defaults(&ret->limits);
+	*ret_set = 0;
 	for (int i = 0; i < LIMIT_COUNT; i++) {
 		if (!asked[i])
 			continue;
 		if (limit_check(i, asked[i], e))
 			return -1;
-		ret->limits.at[i] = asked[i];
-		ret->explicit_limits |= LIMIT_BIT(i);
+		ret->at[i] = asked[i];
+		*ret_set |= LIMIT_BIT(i);
 	}
+	return 0;
+}
+
+int request_wish(const struct hotcell_request *q, const struct tool *tool, struct cell_wish *ret,
+	struct err *e)
+{
+	uint32_t usual = 0;
+
+	*ret = (struct cell_wish){ .kind = ret->kind, .network = NETWORK_NONE };
+	limits_set_defaults(&ret->limits);
+	if ((q->limits_default && set_limits(q->limits_default, &ret->limits, &usual, e)) ||
+		set_limits(&q->limits, &ret->limits, &ret->explicit_limits, e))
+		return -1;
 	raise_default(ret, LIMIT_MEMORY_BYTES, tool->language->memory_mb << 20);
 	raise_default(ret, LIMIT_PROCESSES, tool->language->processes);
 	/* A longer time on the clock is of no use with the default of processor time. */
-	raise_default(ret, LIMIT_CPU_MS, ret->limits.at[LIMIT_WALL_MS]);
+	if (!(usual & LIMIT_BIT(LIMIT_CPU_MS)))
+		raise_default(ret, LIMIT_CPU_MS, ret->limits.at[LIMIT_WALL_MS]);
 	ret->explicit_network = q->network == HOTCELL_NETWORK_NONE;
 	if (q->network == HOTCELL_NETWORK_HOST)
 		ret->network = NETWORK_HOST;
