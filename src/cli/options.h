@@ -34,7 +34,7 @@ struct run_options {
 	unsigned args_count;
 	unsigned env_count;
 	unsigned dirs_count;
-	char *owned[OPTIONS_LIST_MAX]; /* strings to free */
+	char *owned[OPTIONS_LIST_MAX + 2 * MOUNTS_MAX]; /* strings to free */
 	unsigned owned_count;
 };
 
