@@ -66,7 +66,8 @@ struct hotcell_options {
 	 * ready, and a language's version is unknown until it was prepared. For programs with a loop. */
 	int never_waits;
 	/* Starts a warden (of "container", "vm" or "process" isolation) for an engine that may not, and gives
-	 * the end of a SOCK_SEQPACKET pair whose other end is that warden's. NULL: the engine starts them. */
+	 * the end of a SOCK_SEQPACKET pair whose other end is that warden's. It has told the warden what languages
+	 * need, and sealed it. NULL: the engine starts them. */
 	int (*start_warden)(
 		void *context, const char *isolation, int *ret_socket, struct hotcell_error *e);
 	int has_kvm; /* with start_warden: whether those wardens can open /dev/kvm */
@@ -118,6 +119,7 @@ struct hotcell_file {
 	char *path;       /* relative to the workspace; may not be UTF-8 */
 	const char *kind; /* "file", "directory", "symlink", "other" */
 	uint64_t size_bytes;
+	uint64_t changed_ns; /* since 1970; as the cell says */
 	int generated; /* new, or changed since it was put there */
 	int error;     /* errno: it could not be copied to where it was to go */
 };

@@ -90,11 +90,6 @@ static bool find_route(struct call *call)
 
 static void answer_preflight(struct call *call)
 {
-	static const struct route anything = { .access = ROUTE_OPEN };
-
-	call->route = &anything;
-	if (!auth_admit(call))
-		return;
 	http_set_header(call->x, "Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE");
 	http_set_header(call->x, "Access-Control-Allow-Headers", "Authorization, Content-Type, X-API-Key");
 	http_set_header(call->x, "Access-Control-Max-Age", "600");
@@ -121,6 +116,8 @@ static void on_headers(void *context, struct http_exchange *x)
 	struct call *call = call_new(api, x);
 
 	api->service->metrics.requests++;
+	if (!auth_admit_page(call))
+		return;
 	if (strcmp(http_method(x), "OPTIONS") == 0) {
 		answer_preflight(call);
 		return;

@@ -101,7 +101,9 @@ void reply_download(struct call *call, const char *name, int fd, uint64_t size);
 json_t *reply_text(const char *data, size_t len);
 
 /* ---- auth.c ---- */
-/* Who it is, and whether it may come in at all. False: answered. */
+/* Whether a browser may have been tricked into asking. False: answered. */
+bool auth_admit_page(struct call *call);
+/* Who it is, and whether it may use the route. False: answered. */
 bool auth_admit(struct call *call);
 
 #endif

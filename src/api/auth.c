@@ -149,10 +149,13 @@ static bool identify(struct call *call)
 	return turn_away(call, "A key is needed: Authorization: Bearer KEY, or X-API-Key: KEY.");
 }
 
+bool auth_admit_page(struct call *call)
+{
+	return check_host(call) && check_origin(call);
+}
+
 bool auth_admit(struct call *call)
 {
-	if (!check_host(call) || !check_origin(call))
-		return false;
 	if (call->route->access == ROUTE_OPEN)
 		return true;
 	if (!identify(call))

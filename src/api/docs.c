@@ -12,7 +12,7 @@
 enum { TAG_BYTES = 16 };
 
 /* What the page may do: use what comes from here, and nothing else. data: is its icon. */
-#define PAGE_POLICY                                                                                          \
+#define PAGE_POLICY                                                                                \
 	"default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 /* Changes when the text does. */
@@ -48,12 +48,14 @@ void docs_page(struct call *call)
 {
 	http_set_header(call->x, "Content-Security-Policy", PAGE_POLICY);
 	http_set_header(call->x, "Referrer-Policy", "no-referrer");
-	reply_page(call, "text/html; charset=utf-8", embedded_docs_html, sizeof(embedded_docs_html));
+	reply_page(
+		call, "text/html; charset=utf-8", embedded_docs_html, sizeof(embedded_docs_html));
 }
 
 void docs_script(struct call *call)
 {
-	reply_page(call, "text/javascript; charset=utf-8", embedded_docs_js, sizeof(embedded_docs_js));
+	reply_page(
+		call, "text/javascript; charset=utf-8", embedded_docs_js, sizeof(embedded_docs_js));
 }
 
 void docs_style(struct call *call)

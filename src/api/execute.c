@@ -143,6 +143,15 @@ static void send_end(struct waiting *w)
 	http_end(w->call->x);
 }
 
+/* Not before: what a check refuses is refused as any other request is. */
+static void on_stream_entered(struct job_watch *watch)
+{
+	struct waiting *w = waiting_of(watch);
+
+	if (!w->has_begun)
+		begin_stream(w);
+}
+
 /* What there was no room for goes after all: there will be no more. One that never began is refused as any other
  * request is. */
 static void on_stream_done(struct job_watch *watch)
@@ -175,6 +184,7 @@ static struct waiting *wait_for(struct call *call, struct job *job, bool streams
 	list_init(&w->watch.link);
 	w->watch.on_done = streams ? on_stream_done : on_done;
 	w->watch.on_output = streams ? on_stream_output : NULL;
+	w->watch.on_entered = streams ? on_stream_entered : NULL;
 	call->state = w;
 	call->on_end = on_client_gone;
 	call->on_room = streams ? on_stream_room : NULL;
@@ -219,7 +229,7 @@ void execute_submit(struct call *call, struct spec *spec, struct session *sessio
 	job_watch(job, &w->watch);
 	job_submit(job);
 	/* It may be over, and the answer be gone, by now. */
-	if (streams && job->state != JOB_DONE && !w->has_begun)
+	if (streams && job->state != JOB_DONE && job->state != JOB_CHECKING && !w->has_begun)
 		begin_stream(w);
 	job_release(job);
 }

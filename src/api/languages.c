@@ -113,7 +113,10 @@ static void refuse_change(struct call *call, struct change *change, const struct
 {
 	call->on_end = NULL;
 	free(change);
-	reply_err(call, e);
+	if (e->kind == ERR_LIMIT)
+		reply_error(call, 409, "busy", "%s", e->text);
+	else
+		reply_err(call, e);
 }
 
 void languages_add(struct call *call)

@@ -49,7 +49,8 @@ static json_t *reference(const char *kind, const char *name)
 static json_t *content_of(json_t *schema)
 {
 	if (json_is_string(schema))
-		return json_pack("{s:o}", "schema", reference("schemas", json_string_value(schema)));
+		return json_pack(
+			"{s:o}", "schema", reference("schemas", json_string_value(schema)));
 	return json_object_size(schema) ? json_pack("{s:O}", "schema", schema) : json_object();
 }
 
@@ -74,20 +75,24 @@ static json_t *headers_of(json_t *texts)
 	const char *name;
 	json_t *text;
 
-	json_object_foreach(texts, name, text) json_object_set_new(headers, name,
-		json_pack("{s:O, s:{s:s}}", "description", text, "schema", "type", "string"));
+	json_object_foreach(texts, name, text)
+	{
+		json_object_set_new(headers, name,
+			json_pack(
+				"{s:O, s:{s:s}}", "description", text, "schema", "type", "string"));
+	}
 	return headers;
 }
 
 static json_t *error_response(const char *status, json_t *text)
 {
-	json_t *o = json_pack("{s:O, s:{s:{s:o}}}", "description", text, "content", "application/json", "schema",
-		reference("schemas", "Error"));
+	json_t *o = json_pack("{s:O, s:{s:{s:o}}}", "description", text, "content",
+		"application/json", "schema", reference("schemas", "Error"));
 
 	if (strcmp(status, "429") == 0 || strcmp(status, "503") == 0)
 		json_object_set_new(o, "headers",
-			json_pack("{s:{s:s, s:{s:s}}}", "Retry-After", "description", "Seconds to wait.",
-				"schema", "type", "integer"));
+			json_pack("{s:{s:s, s:{s:s}}}", "Retry-After", "description",
+				"Seconds to wait.", "schema", "type", "integer"));
 	return o;
 }
 
@@ -110,7 +115,8 @@ static json_t *response_of(const char *status, json_t *from)
 /* NULL: there is no bound. */
 static json_t *setting_value(const struct config *config, json_t *wish)
 {
-	const struct config_row *row = config_find_row(json_string_value(json_object_get(wish, "setting")));
+	const struct config_row *row =
+		config_find_row(json_string_value(json_object_get(wish, "setting")));
 	const void *at = (const char *)config + row->offset;
 	json_int_t per = json_integer_value(json_object_get(wish, "per"));
 	uint64_t value;
@@ -142,16 +148,27 @@ static void fill_setting(const struct config *config, json_t *o, const char *nam
 		json_object_del(o, name);
 }
 
-/* Goes as deep as our own files do. */
+/* Goes as deep as our own files do. A default of the API's that is over the service's maximum is that. */
 static void fill_settings(const struct config *config, json_t *o) /* NOLINT(misc-no-recursion) */
 {
 	const char *name;
 	json_t *value;
+	json_t *most;
 	void *next;
 	size_t i;
 
-	json_array_foreach(o, i, value) fill_settings(config, value);
-	json_object_foreach_safe(o, next, name, value) fill_setting(config, o, name, value);
+	json_array_foreach(o, i, value)
+	{
+		fill_settings(config, value);
+	}
+	json_object_foreach_safe(o, next, name, value)
+	{
+		fill_setting(config, o, name, value);
+	}
+	most = json_object_get(o, "maximum");
+	if (json_is_integer(most) &&
+		json_integer_value(json_object_get(o, "default")) > json_integer_value(most))
+		json_object_set(o, "default", most);
 }
 
 /* ---- an operation ---- */
@@ -223,9 +240,10 @@ static void add_path_parameters(json_t *list, const char *pattern, json_t *all)
 		size_t len = strcspn(++at, "}…");
 		json_t *schema = json_object_getn(all, at, len);
 
-		json_array_append_new(list,
-			json_pack("{s:s%, s:s, s:b, s:O, s:O}", "name", at, len, "in", "path", "required", 1,
-				"description", json_object_get(schema, "description"), "schema", schema));
+		json_array_append_new(
+			list, json_pack("{s:s%, s:s, s:b, s:O, s:O}", "name", at, len, "in", "path",
+				      "required", 1, "description",
+				      json_object_get(schema, "description"), "schema", schema));
 	}
 }
 
@@ -234,14 +252,19 @@ static void add_query_parameters(json_t *list, json_t *query)
 	const char *name;
 	json_t *schema;
 
-	json_object_foreach(query, name, schema) json_array_append_new(list,
-		json_pack("{s:s, s:s, s:O, s:O}", "name", name, "in", "query", "description",
-			json_object_get(schema, "description"), "schema", schema));
+	json_object_foreach(query, name, schema)
+	{
+		json_array_append_new(
+			list, json_pack("{s:s, s:s, s:O, s:O}", "name", name, "in", "query",
+				      "description", json_object_get(schema, "description"),
+				      "schema", schema));
+	}
 }
 
 static json_t *body_of(json_t *said)
 {
-	json_t *o = json_pack("{s:b}", "required", 1);
+	json_t *o =
+		json_pack("{s:b}", "required", !json_is_true(json_object_get(said, "optional")));
 
 	add_content(o, said);
 	return o;
@@ -249,8 +272,8 @@ static json_t *body_of(json_t *said)
 
 static json_t *operation_of(const struct route *route, json_t *said, json_t *params)
 {
-	json_t *o = json_pack("{s:O, s:[O], s:s, s:O}", "operationId", json_object_get(said, "id"), "tags",
-		json_object_get(said, "tag"), "summary", route->summary, "description",
+	json_t *o = json_pack("{s:O, s:[O], s:s, s:O}", "operationId", json_object_get(said, "id"),
+		"tags", json_object_get(said, "tag"), "summary", route->summary, "description",
 		json_object_get(said, "description"));
 	json_t *list = json_array();
 	json_t *body = json_object_get(said, "body");
@@ -309,7 +332,8 @@ static json_t *paths_of(json_t *said, json_t *params)
 			item = json_object();
 			json_object_set_new(paths, path, item);
 		}
-		json_object_set_new(item, method, operation_of(route, json_object_get(said, key), params));
+		json_object_set_new(
+			item, method, operation_of(route, json_object_get(said, key), params));
 	}
 	return paths;
 }
@@ -320,7 +344,10 @@ static json_t *common_responses(json_t *said)
 	const char *status;
 	json_t *text;
 
-	json_object_foreach(said, status, text) json_object_set_new(responses, status, response_of(status, text));
+	json_object_foreach(said, status, text)
+	{
+		json_object_set_new(responses, status, response_of(status, text));
+	}
 	return responses;
 }
 
@@ -328,14 +355,15 @@ json_t *openapi_make(const struct config *config)
 {
 	json_t *said = parse(embedded_operations_json, sizeof(embedded_operations_json));
 	json_t *schemas = parse(embedded_schemas_json, sizeof(embedded_schemas_json));
-	json_t *document = json_pack("{s:s, s:O, s:O, s:[{s:[]}, {s:[]}], s:o, s:{s:O, s:o, s:o}}", "openapi", "3.1.0",
-		"info", json_object_get(said, "info"), "tags", json_object_get(said, "tags"), "security",
-		"bearer", "apiKey", "paths",
-		paths_of(json_object_get(said, "operations"), json_object_get(said, "params")), "components",
-		"securitySchemes", json_object_get(said, "security"), "responses",
+	json_t *document = json_pack("{s:s, s:O, s:O, s:[{s:[]}, {s:[]}], s:o, s:{s:O, s:o, s:o}}",
+		"openapi", "3.1.0", "info", json_object_get(said, "info"), "tags",
+		json_object_get(said, "tags"), "security", "bearer", "apiKey", "paths",
+		paths_of(json_object_get(said, "operations"), json_object_get(said, "params")),
+		"components", "securitySchemes", json_object_get(said, "security"), "responses",
 		common_responses(json_object_get(said, "common")), "schemas", schemas);
 
-	json_object_set_new(json_object_get(document, "info"), "version", json_string(HOTCELL_VERSION));
+	json_object_set_new(
+		json_object_get(document, "info"), "version", json_string(HOTCELL_VERSION));
 	fill_settings(config, document);
 	json_decref(said);
 	return document;

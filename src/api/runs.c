@@ -4,6 +4,7 @@
 #include "api/run_reply.h"
 #include "service/summary.h"
 
+#include "base/buf.h"
 #include "base/own.h"
 
 #include <stdlib.h>
@@ -30,15 +31,29 @@ static bool read_limit(struct call *call, unsigned *ret)
 	return false;
 }
 
-/* What goes on now comes first: history has only what has ended. */
-static void add_going_on(struct call *call, json_t *list, unsigned limit)
+static int newest_first(const void *a, const void *b)
 {
+	const struct job *left = *(const struct job *const *)a;
+	const struct job *right = *(const struct job *const *)b;
+
+	return left->submitted_us < right->submitted_us ? 1 : left->submitted_us > right->submitted_us ? -1 : 0;
+}
+
+/* What goes on, and what ended of late: it may not have reached the history. */
+static void add_remembered(struct call *call, json_t *list, unsigned limit)
+{
+	const struct map *all = &call->service->runs.by_id;
+	auto_free struct job **jobs = xalloc((all->count + 1) * sizeof(*jobs));
+	size_t count = 0;
 	size_t at = 0;
 	struct job *job;
 
-	while ((job = map_next(&call->service->runs.by_id, &at)) && json_array_size(list) < limit)
-		if (job->state != JOB_DONE && strcmp(job->caller.owner, call->caller.owner) == 0)
-			json_array_append_new(list, summary_json(job));
+	while ((job = map_next(all, &at)))
+		if (strcmp(job->caller.owner, call->caller.owner) == 0)
+			jobs[count++] = job;
+	qsort(jobs, count, sizeof(*jobs), newest_first);
+	for (size_t i = 0; i < count && i < limit; i++)
+		json_array_append_new(list, summary_json(jobs[i]));
 }
 
 void runs_list(struct call *call)
@@ -56,9 +71,10 @@ void runs_list(struct call *call)
 		return;
 	}
 	list = json_array();
-	add_going_on(call, list, limit);
+	add_remembered(call, list, limit);
 	for (size_t i = 0; i < count && json_array_size(list) < limit; i++)
-		json_array_append_new(list, json_loads(runs[i].summary_json, 0, NULL));
+		if (!map_get(&call->service->runs.by_id, runs[i].id))
+			json_array_append_new(list, json_loads(runs[i].summary_json, 0, NULL));
 	store_runs_free(runs, count);
 	reply_json(call, 200, json_pack("{s:o}", "runs", list));
 }

@@ -382,6 +382,7 @@ static int tell_refusal(const struct asking *a, struct err *e)
 static int tell_failure(const struct asking *a, CURLcode code, const char *why, struct err *e)
 {
 	auto_free char *words = plain_text(*why ? why : curl_easy_strerror(code));
+	long sys_errno = 0;
 
 	if (a->on_bytes_failed)
 		return -1;
@@ -389,6 +390,10 @@ static int tell_failure(const struct asking *a, CURLcode code, const char *why, 
 		return err_set(e, ERR_GONE, "interrupted");
 	if (code == CURLE_OPERATION_TIMEDOUT && a->reply->status)
 		return err_set(e, ERR_GONE, "%s: it is silent", a->client->server.name);
+	curl_easy_getinfo(a->client->easy, CURLINFO_OS_ERRNO, &sys_errno);
+	if (code == CURLE_COULDNT_CONNECT && sys_errno)
+		return err_set(e, ERR_GONE, "%s cannot be reached: %s", a->client->server.name,
+			strerror((int)sys_errno));
 	return err_set(e, ERR_GONE, "%s: %s", a->client->server.name, words);
 }
 

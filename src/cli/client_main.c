@@ -25,6 +25,9 @@ static const struct {
 	int (*run)(int argc, char **argv);
 } commands[] = {
 	{ "run", cmd_remote_run },
+	{ "session", cmd_session },
+	{ "files", cmd_files },
+	{ "top", cmd_top },
 };
 
 int main(int argc, char **argv)

@@ -39,7 +39,7 @@ bool limit_options_set(
 	return true;
 }
 
-unsigned limit_options_make(struct argp_option *ret, unsigned which, int group,
+unsigned limit_options_make(struct argp_option *ret, const struct limit_options *o,
 	char texts[LIMIT_COUNT][LIMIT_OPTIONS_TEXT])
 {
 	static const char *const metavar[] = { "TIME", "SIZE", "N", "N" };
@@ -49,12 +49,13 @@ unsigned limit_options_make(struct argp_option *ret, unsigned which, int group,
 		const struct limit_row *row = &limit_table[i];
 		char shown[32];
 
-		if (!(which & LIMIT_BIT(i)))
+		if (!(o->which & LIMIT_BIT(i)))
 			continue;
-		snprintf(texts[i], LIMIT_OPTIONS_TEXT, row->by_default ? "%s. Default: %s" : "%s",
-			row->meaning, limit_show(row->unit, row->by_default, shown, sizeof(shown)));
+		snprintf(texts[i], LIMIT_OPTIONS_TEXT, 
+			row->by_default && o->with_defaults ? "%s. Default: %s" : "%s", row->meaning,
+			 limit_show(row->unit, row->by_default, shown, sizeof(shown)));
 		ret[count++] = (struct argp_option){ row->option, LIMIT_OPTIONS_KEY + i,
-			metavar[row->unit], 0, texts[i], group };
+			metavar[row->unit], 0, texts[i], o->group };
 	}
 	return count;
 }

@@ -10,9 +10,15 @@
 
 enum { LIMIT_OPTIONS_KEY = 0x100, /* + enum limit */ LIMIT_OPTIONS_TEXT = 160 };
 
-/* Writes one option for each bit of `which` to *ret and behind it; returns how many. `texts` is where
- * their descriptions live. */
-unsigned limit_options_make(struct argp_option *ret, unsigned which, int group,
+struct limit_options {
+	unsigned which; /* LIMIT_BIT() */
+	int group;
+	bool with_defaults;
+};
+
+/* Writes their options to *ret and behind it; returns how many. `texts` is where their descriptions
+ * live. */
+unsigned limit_options_make(struct argp_option *ret, const struct limit_options *o,
 	char texts[LIMIT_COUNT][LIMIT_OPTIONS_TEXT]);
 /* Whether `key` is one of theirs; then it was set, or argp has ended the program. */
 bool limit_options_set(

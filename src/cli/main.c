@@ -16,6 +16,9 @@ static const struct command {
 	{ "languages", cmd_languages, "list languages and what of them is installed" },
 	{ "serve", NULL, "serve the HTTP API", "hotcell-daemon" },
 	{ "keys", NULL, "add, list and revoke keys of the service's clients", "hotcell-daemon" },
+	{ "session", NULL, "use sessions of a service", "hotcell-client" },
+	{ "files", NULL, "use files that a service keeps", "hotcell-client" },
+	{ "top", NULL, "watch a service at work", "hotcell-client" },
 	{ "doctor", cmd_doctor, "say which protections hold on this machine" },
 };
 

@@ -38,7 +38,8 @@ static const char doc[] =
 	"hotcell's: 124 when its time was over, 125 when hotcell itself failed."
 	"\vFILE is run under its own name; '-' reads the code from standard input. The language is "
 	"guessed from the file's ending or its #! line. Times are written as 250ms, 10s or 2m, sizes "
-	"as 64k, 256M or 1G.\n\n"
+	"as 64k, 256M or 1G. With --server the service runs it, and what is not given is as the service has "
+	"it.\n\n"
 	"Examples:\n"
 	"  hotcell run -l python -c 'print(6 * 7)'\n"
 	"  hotcell run script.py -f data.csv -o results --timeout 10s\n"
@@ -88,42 +89,52 @@ static void add_string(
 	list[(*count)++] = value;
 }
 
-static char *own(struct run_options *o, char *text)
+/* A host file whose name has a colon is meant if it exists. */
+bool options_read_input(const char *value, struct hotcell_input *ret, char **ret_owned)
 {
-	if (o->owned_count < sizeof(o->owned) / sizeof(o->owned[0]))
-		o->owned[o->owned_count++] = text;
-	return text;
+	const char *colon = strrchr(value, ':');
+	char *host = xstrdup(value);
+	char *real = NULL;
+	size_t len = strlen(host);
+
+	*ret = (struct hotcell_input){ .host_path = host };
+	*ret_owned = host;
+	if (colon && access(value, F_OK) != 0) {
+		host[colon - value] = '\0';
+		ret->path = host + (colon - value) + 1;
+		return true;
+	}
+	while (len > 1 && host[len - 1] == '/')
+		host[--len] = '\0';
+	/* "." and ".." have no name to appear under: their resolved one. */
+	if (strcmp(path_base(host), ".") == 0 || strcmp(path_base(host), "..") == 0)
+		real = realpath(host, NULL);
+	if (real) {
+		free(host);
+		ret->host_path = *ret_owned = real;
+		ret->path = path_base(real);
+	}
+	return *path_base(ret->host_path) != '\0';
 }
 
-/* HOST or HOST:PATH. A host file whose name has a colon is meant if it exists. */
 static void add_file(struct argp_state *state, struct run_options *o, const char *value)
 {
 	struct hotcell_input *input = &o->inputs[o->request.inputs_count];
-	const char *colon = strrchr(value, ':');
-	size_t len = strlen(value);
 
 	if (o->request.inputs_count == OPTIONS_LIST_MAX - 1)
 		argp_error(state, "more than %d files", OPTIONS_LIST_MAX - 1);
 	o->request.inputs_count++;
-	if (!colon || access(value, F_OK) == 0) {
-		char *host = own(o, xstrdup(value));
+	if (!options_read_input(value, input, &o->owned[o->owned_count++]))
+		argp_error(
+			state, "file = '%s': it has no name of its own; give HOST:PATH", value);
+}
 
-		while (len > 1 && host[len - 1] == '/')
-			host[--len] = '\0';
-		input->host_path = host;
-		/* "." and ".." have no name to appear under: their resolved one. */
-		if (strcmp(path_base(host), ".") == 0 || strcmp(path_base(host), "..") == 0) {
-			char *real = realpath(host, NULL);
-
-			input->path = real ? path_base(own(o, real)) : NULL;
-		}
-		if (*path_base(input->path ? input->path : host) == '\0')
-			argp_error(state, "file = '%s': it has no name of its own; give HOST:PATH",
-				value);
-		return;
-	}
-	input->host_path = own(o, strndup(value, (size_t)(colon - value)));
-	input->path = colon + 1;
+/* Freed with the options. */
+static char *own(struct run_options *o, char *text)
+{
+	if (o->owned_count < OPTIONS_OWNED_MAX)
+		o->owned[o->owned_count++] = text;
+	return text;
 }
 
 static bool is_directory(const char *path)
@@ -173,28 +184,32 @@ static void set_max_output(struct argp_state *state, struct run_options *o, cons
 	o->max_output_given = true;
 }
 
-static void set_isolation(struct argp_state *state, struct run_options *o, const char *value)
+bool options_find_isolation(const char *name, enum hotcell_isolation *ret)
 {
-	if (strcmp(value, "auto") == 0)
-		o->request.isolation = HOTCELL_ISOLATION_AUTO;
-	else if (strcmp(value, "vm") == 0)
-		o->request.isolation = HOTCELL_ISOLATION_VM;
-	else if (strcmp(value, "container") == 0)
-		o->request.isolation = HOTCELL_ISOLATION_CONTAINER;
-	else if (strcmp(value, "process") == 0)
-		o->request.isolation = HOTCELL_ISOLATION_PROCESS;
-	else
-		argp_error(state, "isolation = '%s': want auto, vm, container or process", value);
+	static const struct {
+		const char *name;
+		enum hotcell_isolation isolation;
+	} names[] = {
+		{ "auto", HOTCELL_ISOLATION_AUTO },
+		{ "vm", HOTCELL_ISOLATION_VM },
+		{ "container", HOTCELL_ISOLATION_CONTAINER },
+		{ "process", HOTCELL_ISOLATION_PROCESS },
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(names[i].name, name) == 0) {
+			*ret = names[i].isolation;
+			return true;
+		}
+	return false;
 }
 
-static void set_network(struct argp_state *state, struct run_options *o, const char *value)
+bool options_find_network(const char *name, enum hotcell_network *ret)
 {
-	if (strcmp(value, "none") == 0)
-		o->request.network = HOTCELL_NETWORK_NONE;
-	else if (strcmp(value, "host") == 0)
-		o->request.network = HOTCELL_NETWORK_HOST;
-	else
-		argp_error(state, "network = '%s': want none or host", value);
+	bool is_host = strcmp(name, "host") == 0;
+
+	*ret = is_host ? HOTCELL_NETWORK_HOST : HOTCELL_NETWORK_NONE;
+	return is_host || strcmp(name, "none") == 0;
 }
 
 static void check_complete(struct argp_state *state, const struct run_options *o)
@@ -257,10 +272,12 @@ static error_t on_option(int key, char *value, struct argp_state *state)
 		o->quiet = true;
 		return 0;
 	case KEY_ISOLATION:
-		set_isolation(state, o, value);
+		if (!options_find_isolation(value, &o->request.isolation))
+			argp_error(state, OPTIONS_BAD_ISOLATION, value);
 		return 0;
 	case KEY_NETWORK:
-		set_network(state, o, value);
+		if (!options_find_network(value, &o->request.network))
+			argp_error(state, OPTIONS_BAD_NETWORK, value);
 		return 0;
 	case KEY_MAX_OUTPUT:
 		set_max_output(state, o, value);
@@ -325,7 +342,7 @@ void options_parse(struct run_options *o, int argc, char **argv)
 	static char name_in_session[] = "hotcell session exec";
 
 	memcpy(table, fixed_options, sizeof(fixed_options));
-	limit_options_make(table + FIXED, UINT_MAX, 4, texts);
+	limit_options_make(table + FIXED, &(struct limit_options){ UINT_MAX, 4, true }, texts);
 	argv[0] = o->session_id ? name_in_session : name;
 	argp_err_exit_status = EXIT_HOTCELL;
 	argp_parse(&argp, argc, argv, 0, NULL, o);

@@ -9,7 +9,9 @@
 
 #include <stdbool.h>
 
-enum { OPTIONS_LIST_MAX = 256 };
+enum { OPTIONS_LIST_MAX = 256,
+	/* A file may own two, and a mount. */
+	OPTIONS_OWNED_MAX = 2 * OPTIONS_LIST_MAX };
 
 struct run_options {
 	struct hotcell_request request;
@@ -34,7 +36,7 @@ struct run_options {
 	unsigned args_count;
 	unsigned env_count;
 	unsigned dirs_count;
-	char *owned[OPTIONS_LIST_MAX + 2 * MOUNTS_MAX]; /* strings to free */
+	char *owned[OPTIONS_OWNED_MAX]; /* strings to free */
 	unsigned owned_count;
 };
 
@@ -45,5 +47,13 @@ bool options_want_server(const struct run_options *o);
 /* The code from standard input. 0, or EXIT_HOTCELL after a complaint. */
 int options_read_code(struct run_options *o);
 void options_free(struct run_options *o);
+
+/* HOST or HOST:PATH. What *ret points to is *ret_owned, to be freed in any case. False: it has no name to
+ * appear under. */
+bool options_read_input(const char *value, struct hotcell_input *ret, char **ret_owned);
+bool options_find_isolation(const char *name, enum hotcell_isolation *ret);
+bool options_find_network(const char *name, enum hotcell_network *ret);
+#define OPTIONS_BAD_ISOLATION "isolation = '%s': want auto, vm, container or process"
+#define OPTIONS_BAD_NETWORK   "network = '%s': want none or host"
 
 #endif

@@ -27,6 +27,8 @@ json_t *remote_inputs_json(struct client *c, const struct hotcell_input *inputs,
 json_t *remote_limits_json(const struct hotcell_limits *limits);
 /* Texts "NAME=value" as an object. NULL with *e. */
 json_t *remote_env_json(const char *const *env, unsigned count, struct err *e);
+/* An open file of this machine that is to be sent; its size is in *ret_size. */
+int remote_inputs_open(const char *path, int *ret_fd, uint64_t *ret_size, struct err *e);
 const char *remote_isolation_name(enum hotcell_isolation isolation);
 
 /* A directory that generated files are written to, and to no place outside of it. */
@@ -39,6 +41,8 @@ struct remote_get {
 	uint64_t most;
 };
 int remote_files_get(struct client *c, const struct remote_get *get, struct err *e);
+/* The same to where people say; NULL: to our own output, unless that is a terminal. */
+int remote_files_save(struct client *c, const char *from, const char *to, struct err *e);
 /* All of a result's `files` to `dir_fd`; those that cannot be had are complained of. -1: there were such. */
 int remote_files_fetch(struct client *c, json_t *files, int dir_fd, uint64_t most);
 

@@ -89,6 +89,47 @@ int remote_files_get(struct client *c, const struct remote_get *get, struct err 
 	return -1;
 }
 
+/* As the shell's > would: people know what it is. Not before there is something to write: what is there is
+ * kept if the server has no such file. */
+static int open_target(struct getting *g, struct err *e)
+{
+	if (g->fd < 0)
+		g->fd = open(g->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0644);
+	return g->fd < 0 ? err_sys(e, "open '%s'", g->path) : 0;
+}
+
+static int on_bytes_to_save(void *context, const char *data, size_t len, struct err *e)
+{
+	return open_target(context, e) ? -1 : on_bytes(context, data, len, e);
+}
+
+int remote_files_save(struct client *c, const char *from, const char *to, struct err *e)
+{
+	bool is_ours = !to || strcmp(to, "-") == 0;
+	struct getting g = {
+		.fd = is_ours ? STDOUT_FILENO : -1,
+		.left = UINT64_MAX,
+		.path = is_ours ? "standard output" : to,
+	};
+	struct client_request q = {
+		.method = "GET", .path = from, .on_bytes = on_bytes_to_save, .context = &g
+	};
+	struct client_reply reply = { 0 };
+	int failed;
+
+	if (!to && isatty(STDOUT_FILENO))
+		return err_set(e, ERR_INPUT,
+			"a file is not printed on a terminal: give -o FILE, or '-o -' to have it so");
+	failed = client_ask(c, &q, &reply, e);
+	if (!failed) {
+		client_reply_free(&reply);
+		failed = open_target(&g, e);
+	}
+	if (!is_ours && g.fd >= 0 && close(g.fd) && !failed)
+		failed = err_sys(e, "write '%s'", g.path);
+	return failed;
+}
+
 /* One of a result's files. */
 static int fetch_one(struct client *c, json_t *file, int dir_fd, uint64_t *left, struct err *e)
 {
@@ -99,8 +140,8 @@ static int fetch_one(struct client *c, json_t *file, int dir_fd, uint64_t *left,
 	struct remote_get get = { .dir_fd = dir_fd, .path = path };
 	auto_free char *from = NULL;
 
-	if (!path)
-		return err_set(e, ERR_PROTOCOL, "a file has no name");
+	if (!path || strlen(path) != json_string_length(json_object_get(file, "path")))
+		return err_set(e, ERR_PROTOCOL, "it has no name that a file can have");
 	if (!id || !client_is_id(id))
 		return err_set(e, ERR_SYSTEM, "%s", error ? error : "the server has not kept it");
 	if (size < 0 || (uint64_t)size > *left)

@@ -22,7 +22,7 @@ struct inputs {
 	uint64_t inline_bytes;
 };
 
-static int open_regular(const char *path, int *ret_fd, uint64_t *ret_size, struct err *e)
+int remote_inputs_open(const char *path, int *ret_fd, uint64_t *ret_size, struct err *e)
 {
 	auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	struct stat status;
@@ -91,7 +91,7 @@ static int add_file(struct inputs *in, const struct stage_item *item, struct err
 	if (!utf8_valid(item->path, strlen(item->path)))
 		return err_set(e, ERR_INPUT,
 			"a file's name is not UTF-8, and only that can be sent to a server");
-	if (open_regular(item->host_path, &fd, &size, e))
+	if (remote_inputs_open(item->host_path, &fd, &size, e))
 		return -1;
 	is_small = size <= INLINE_MAX && in->inline_bytes + size <= INLINE_SUM_MAX;
 	content = is_small ? as_base64(fd, item->host_path, size, e) :

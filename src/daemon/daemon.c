@@ -137,6 +137,7 @@ static void on_draining(uv_timer_t *timer)
 	stop(d);
 }
 
+/* It goes on listening: whoever asks for a run is told, and /readyz too. */
 static void on_end_signal(uv_signal_t *handle, int number)
 {
 	struct daemon *d = handle->data;
@@ -146,8 +147,6 @@ static void on_end_signal(uv_signal_t *handle, int number)
 		return;
 	log_info("daemon.draining", { "seconds", .number = (int64_t)d->service.config->drain_s });
 	service_drain(&d->service);
-	for (unsigned i = 0; i < d->doors_count; i++)
-		http_stop_listening(d->doors[i].http);
 	d->drain_ends_ms = (int64_t)uv_now(&d->loop) + (int64_t)d->service.config->drain_s * 1000;
 	uv_timer_start(&d->look, on_draining, 0, DRAIN_LOOK_MS);
 }
@@ -170,6 +169,7 @@ static void on_settings(uv_poll_t *poll, int status, int events)
 	}
 	log_info("daemon.reloading", { "what", .text = "settings and languages" });
 	service_set_config(&d->service, c);
+	openapi_forget(&d->api);
 	log_setup(c->log_level, c->log_format);
 	if (engines_reload(&d->service, &e))
 		log_error("daemon.reload_failed", { "text", .text = e.text });

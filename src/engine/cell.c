@@ -11,7 +11,15 @@
 #define CELL_WORKSPACE "/workspace" /* in every kind of cell that has a root of its own */
 
 /* CPU_SLACK_US, for each millisecond of the limit: so little of a cell's time that it does not matter. */
-enum { CONTROL_BUFFER = 4 * FRAME_MAX, CPU_SLACK_US = 10 };
+enum { CONTROL_BUFFER = 4 * FRAME_MAX, CPU_SLACK_US = 10, UNASKED_MAX = 100000 };
+
+void cell_on_unasked(struct hotcell_cell *cell)
+{
+	if (cell->gone || ++cell->unasked != UNASKED_MAX)
+		return;
+	err_set(&cell->failure, ERR_PROTOCOL, "the cell sent what it must not send");
+	cell_kill(cell);
+}
 
 static void on_frame(struct hotcell_cell *cell, uint8_t type, struct frame_in *in)
 {
@@ -19,6 +27,8 @@ static void on_frame(struct hotcell_cell *cell, uint8_t type, struct frame_in *i
 		cell->driver_waits = true;
 	else if (cell->work)
 		run_on_frame(cell->work, type, in);
+	else
+		cell_on_unasked(cell);
 }
 
 void cell_notice(struct hotcell_cell *cell)
@@ -63,6 +73,8 @@ static void on_event(struct hotcell *h, struct source *source, uint32_t events)
 		cell_watch(cell);
 		if (work)
 			run_on_room(work);
+		else if (cell->owes_clear)
+			cell_clear(cell);
 	}
 }
 
@@ -335,6 +347,16 @@ int cell_send_with(struct hotcell_cell *cell, int fd)
 	cell->wants_room = true;
 	cell_watch(cell);
 	return 1;
+}
+
+int cell_clear(struct hotcell_cell *cell)
+{
+	int sent;
+
+	put_bare(&cell->engine->out, CELL_CLEAR);
+	sent = cell_send(cell);
+	cell->owes_clear = sent == 1;
+	return sent;
 }
 
 void cell_drop(struct hotcell_cell *cell)

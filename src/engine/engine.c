@@ -97,16 +97,6 @@ static char *default_cache_dir(void)
 	return xasprintf("%s/.cache/hotcell", home);
 }
 
-static char *user_languages_dir(void)
-{
-	const char *config = getenv("XDG_CONFIG_HOME");
-	const char *home = getenv("HOME");
-
-	if (config && config[0] == '/')
-		return path_join(config, "hotcell/languages");
-	return home && home[0] == '/' ? xasprintf("%s/.config/hotcell/languages", home) : NULL;
-}
-
 /* ---- opening ---- */
 
 enum { DIRS_MAX = 16 };
@@ -114,7 +104,7 @@ enum { DIRS_MAX = 16 };
 static int load_languages(struct hotcell *h, const struct hotcell_options *o, struct err *e)
 {
 	auto_free char *shipped = path_join(h->share_dir, "languages");
-	auto_free char *own = user_languages_dir();
+	auto_free char *own = language_user_dir();
 	const char *dirs[DIRS_MAX];
 	unsigned count = 0;
 

@@ -63,8 +63,10 @@ struct hotcell_cell {
 	bool driver_waits;           /* it is ready */
 	struct limits driver_limits; /* that it was started with */
 	bool has_leftovers;          /* files of a run before, which were not cleared */
+	bool owes_clear;             /* it is to be told so: there was no room for that yet */
 	uint64_t cpu_used_us;        /* by runs in it since cell_limit() */
 	bool is_counted;             /* a run has ended in it that the warden counted for */
+	unsigned unasked;            /* frames that came while it had no work */
 	struct err failure;          /* why it is gone, if it failed */
 	struct usage last_usage;
 };
@@ -104,6 +106,8 @@ struct hotcell {
 	} timers;
 	uint8_t in_buffer[FRAME_MAX];
 	struct frame_out out;
+	struct msg_exec exec;          /* what goes into that */
+	uint8_t piece[FRAME_DATA_MAX]; /* likewise */
 };
 
 void error_out(struct hotcell_error *ret, const struct err *e);
@@ -151,6 +155,12 @@ struct hotcell_cell *cell_find(struct hotcell *h, const struct link *link, uint3
 void cell_notice(struct hotcell_cell *cell);
 /* Sends h->out on the control socket: 0 sent, 1 no room now (on_room will be called), -1 gone. */
 int cell_send(struct hotcell_cell *cell);
+/* Has its files removed, before anything else that it is told from now on. 0, or 1 if it owes that still,
+ * or -1 if it is gone. */
+int cell_clear(struct hotcell_cell *cell);
+/* Something came while it had no work. It may have been on its way when that ended; but who talks on and on
+ * is ended. */
+void cell_on_unasked(struct hotcell_cell *cell);
 /* Its work, or what that waits for, is another one: epoll is told. */
 void cell_watch(struct hotcell_cell *cell);
 int cell_send_with(struct hotcell_cell *cell, int fd);

@@ -31,6 +31,8 @@ static void on_event(struct hotcell *h, struct source *source, uint32_t events)
 		run_on_line(cell->work, type, &in);
 	else if (cell->work)
 		run_on_line_end(cell->work);
+	else if (got == 1)
+		cell_on_unasked(cell);
 }
 
 void line_close(struct hotcell_cell *cell)

@@ -517,12 +517,12 @@ static int send_exec(struct hotcell_work *work, const struct msg_exec *m, struct
 
 static int exec_warm(struct hotcell_work *work, struct err *e)
 {
-	static struct msg_exec m;
+	struct msg_exec *m = &work->engine->exec;
 
-	m = (struct msg_exec){ 0 };
-	fill_limits(work, false, &m);
-	fill_warm(work, &m);
-	return send_exec(work, &m, e);
+	*m = (struct msg_exec){ 0 };
+	fill_limits(work, false, m);
+	fill_warm(work, m);
+	return send_exec(work, m, e);
 }
 
 int request_ask_driver(struct hotcell_work *work, struct err *e)
@@ -538,24 +538,24 @@ int request_ask_driver(struct hotcell_work *work, struct err *e)
 
 static int exec_command(struct hotcell_work *work, bool compile, enum exec_warm warm, struct err *e)
 {
-	static struct msg_exec m;
+	struct msg_exec *m = &work->engine->exec;
 	struct places places;
 	char **argv = work->raw_argv;
 	int failed;
 
-	m = (struct msg_exec){ 0 };
+	*m = (struct msg_exec){ 0 };
 	find_places(work, &places);
 	expand(work, compile, &places, &argv);
-	fill_limits(work, compile, &m);
-	failed = fill_argv(&m, argv, e) || fill_env(work, &m, &places, e) ? -1 : 0;
-	m.warm = (uint8_t)warm;
+	fill_limits(work, compile, m);
+	failed = fill_argv(m, argv, e) || fill_env(work, m, &places, e) ? -1 : 0;
+	m->warm = (uint8_t)warm;
 	if (warm == EXEC_SNAPSHOT)
-		m.file_bytes = 0;
+		m->file_bytes = 0;
 	/* Its time does not count yet. What it uses for a program, the warden counts. */
 	if (warm == EXEC_WARM_START)
-		m.cpu_ms = 0;
+		m->cpu_ms = 0;
 	if (!failed)
-		failed = send_exec(work, &m, e);
+		failed = send_exec(work, m, e);
 	free_places(&places);
 	if (argv != work->raw_argv)
 		strings_free(argv);

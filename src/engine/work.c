@@ -72,9 +72,7 @@ void work_leave_cell(struct hotcell_work *work)
 			line_close(work->cell);
 		/* What one run left, another one's must not find. */
 		if (!work->is_quiet || work->request.machine_ends) {
-			put_bare(&work->engine->out, CELL_CLEAR);
-			if (cell_send(work->cell))
-				cell_kill(work->cell);
+			cell_clear(work->cell);
 			work->cell->has_leftovers = false;
 			warm_again(work);
 		}

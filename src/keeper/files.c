@@ -249,6 +249,8 @@ static int list_one(void *context, const char *path, const struct stat *status)
 		.generated = !baseline_unchanged(
 			&l->files->baseline, l->files->workspace_fd, path, status),
 		.mode = status->st_mode & 07777,
+		.changed_ns = (uint64_t)status->st_ctim.tv_sec * 1000000000 +
+			      (uint64_t)status->st_ctim.tv_nsec,
 		.size_bytes = (uint64_t)status->st_size,
 	};
 

@@ -435,6 +435,13 @@ static void on_child(struct keeper *k)
 	}
 }
 
+/* Input that it did not read has no reader any more, and nobody waits for room for it. */
+static void become_idle(struct keeper *k)
+{
+	k->stdin_at = k->stdin_len = 0;
+	k->state = IDLE;
+}
+
 /* Every frame wakes the engine; a run that prints little and makes no file is told by one. Its process lives
  * on, or need not be waited for; false: it printed too much, and is being ended. */
 static bool tell_end(struct keeper *k, uint32_t status)
@@ -451,7 +458,7 @@ static bool tell_end(struct keeper *k, uint32_t status)
 	k->last[0].len = k->last[1].len = 0;
 	k->nothing_new = false;
 	program_close_pipes(&k->program);
-	k->state = IDLE;
+	become_idle(k);
 	if (k->list_when_done && !nothing_new)
 		files_list(&k->files, keeper_send, k);
 	return true;
@@ -557,7 +564,7 @@ static void finish_if_over(struct keeper *k)
 	k->warm_error = (struct err){ 0 };
 	driver_end(&k->driver);
 	program_close(&k->program);
-	k->state = IDLE;
+	become_idle(k);
 	/* Unasked: it would be asked for next. */
 	if (k->list_when_done && k->ended_by != ENDED_BY_FAILURE)
 		files_list(&k->files, keeper_send, k);

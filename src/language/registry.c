@@ -308,3 +308,13 @@ const struct language *registry_guess(
 			&best, &r->at[i], &r->at[i].language->shebangs, program, shebang_strength);
 	return winner(&best);
 }
+
+char *language_user_dir(void)
+{
+	const char *config = getenv("XDG_CONFIG_HOME");
+	const char *home = getenv("HOME");
+
+	if (config && config[0] == '/')
+		return path_join(config, "hotcell/languages");
+	return home && home[0] == '/' ? xasprintf("%s/.config/hotcell/languages", home) : NULL;
+}

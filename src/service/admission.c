@@ -74,6 +74,43 @@ static void start(struct admission *a, struct job *job)
 	job_start(job);
 }
 
+static void take_out(struct admission *a, struct owner *o, struct job *job)
+{
+	list_remove(&job->link);
+	o->queued--;
+	a->queued--;
+	if (list_is_empty(&o->queue))
+		list_remove(&o->link);
+}
+
+static void send_away(struct admission *a, struct job *job)
+{
+	a->service->metrics.refused++;
+	job_fail(job, 429, HOTCELL_ERROR_LIMIT, "%u runs are waiting already; try again later",
+		a->queued);
+}
+
+/* The queue is full: whoever has most in it gives way to one who has less, with the last that came. */
+static bool make_room(struct admission *a, const struct owner *o)
+{
+	struct owner *most = NULL;
+	struct job *last;
+
+	list_each(at, next, &a->waiting)
+	{
+		struct owner *other = container_of(at, struct owner, link);
+
+		if (!most || other->queued > most->queued)
+			most = other;
+	}
+	if (!most || most->queued <= o->queued + 1)
+		return false;
+	last = container_of(most->queue.prev, struct job, link);
+	take_out(a, most, last);
+	send_away(a, last);
+	return true;
+}
+
 void admission_enter(struct admission *a, struct job *job)
 {
 	struct owner *o;
@@ -82,27 +119,16 @@ void admission_enter(struct admission *a, struct job *job)
 		start(a, job);
 		return;
 	}
-	if (a->queued >= a->queue_max) {
-		a->service->metrics.refused++;
-		job_fail(job, 429, HOTCELL_ERROR_LIMIT, "%u runs are waiting already; try again later",
-			a->queued);
+	o = find_owner(a, job->caller.owner);
+	if (a->queued >= a->queue_max && !make_room(a, o)) {
+		send_away(a, job);
 		return;
 	}
-	o = find_owner(a, job->caller.owner);
 	if (list_is_empty(&o->queue))
 		list_add_last(&a->waiting, &o->link);
 	list_add_last(&o->queue, &job->link);
 	o->queued++;
 	a->queued++;
-}
-
-static void take_out(struct admission *a, struct owner *o, struct job *job)
-{
-	list_remove(&job->link);
-	o->queued--;
-	a->queued--;
-	if (list_is_empty(&o->queue))
-		list_remove(&o->link);
 }
 
 static void start_next(struct admission *a)

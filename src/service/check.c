@@ -14,6 +14,7 @@
 enum { REASON_MAX = 400 };
 
 struct check {
+	struct list link;
 	struct job *job;
 	uv_process_t process;
 	uv_pipe_t input;
@@ -63,11 +64,29 @@ static void close_one(struct check *c, uv_handle_t *handle)
 		uv_close(handle, on_closed);
 }
 
+static void begin_next(struct checks *all);
+
+static void end(struct check *c)
+{
+	struct checks *all = &c->job->service->checks;
+
+	if (list_is_empty(&c->link))
+		return;
+	list_remove(&c->link);
+	all->going_on_count--;
+	close_one(c, (uv_handle_t *)&c->process);
+	close_one(c, (uv_handle_t *)&c->input);
+	close_one(c, (uv_handle_t *)&c->output);
+	close_one(c, (uv_handle_t *)&c->timer);
+	begin_next(all);
+}
+
+/* Only a refusal has a reason that is waited for. */
 static void decide(struct check *c)
 {
 	struct job *job = c->job;
 
-	if (!c->has_exited || !c->output_ended)
+	if (!c->has_exited || (c->status != 0 && !c->output_ended) || list_is_empty(&c->link))
 		return;
 	c->reason[strcspn(c->reason, "\r\n")] = '\0';
 	if (job->state != JOB_CHECKING)
@@ -75,14 +94,11 @@ static void decide(struct check *c)
 	else if (c->is_late)
 		job_fail(job, 403, HOTCELL_ERROR_UNAVAILABLE, "the check of this service took too long");
 	else if (c->status == 0)
-		job_enter(job);
+		job_let_through(job);
 	else
 		job_fail(job, 403, HOTCELL_ERROR_INPUT, "refused: %s",
 			*c->reason ? c->reason : "the check of this service gave no reason");
-	close_one(c, (uv_handle_t *)&c->process);
-	close_one(c, (uv_handle_t *)&c->input);
-	close_one(c, (uv_handle_t *)&c->output);
-	close_one(c, (uv_handle_t *)&c->timer);
+	end(c);
 }
 
 static void on_exit_(uv_process_t *process, int64_t status, int signal)
@@ -123,10 +139,12 @@ static void on_late(uv_timer_t *timer)
 {
 	struct check *c = timer->data;
 
-	c->is_late = true;
+	c->is_late = !c->has_exited;
 	c->output_ended = true; /* whatever it has started may hold it open */
 	uv_read_stop((uv_stream_t *)&c->output);
-	uv_process_kill(&c->process, SIGKILL);
+	if (!c->has_exited)
+		uv_process_kill(&c->process, SIGKILL);
+	decide(c);
 }
 
 static void on_written(uv_write_t *write, int status)
@@ -147,9 +165,10 @@ static void init_handles(struct check *c, uv_loop_t *loop)
 	c->open = 4;
 }
 
-void check_begin(struct job *job)
+static void ask(struct job *job)
 {
 	struct check *c = xalloc(sizeof(*c));
+	struct checks *all = &job->service->checks;
 	const struct config *config = job->service->config;
 	char *argv[] = { config->check, NULL };
 	static char path[] = "PATH=/usr/local/bin:/usr/bin:/bin";
@@ -173,6 +192,9 @@ void check_begin(struct job *job)
 
 	c->job = job;
 	job->references++;
+	list_init(&c->link);
+	list_add_last(&all->going_on, &c->link);
+	all->going_on_count++;
 	init_handles(c, job->service->loop);
 	failed = uv_spawn(job->service->loop, &c->process, &options);
 	if (failed) {
@@ -188,4 +210,62 @@ void check_begin(struct job *job)
 	uv_write(&c->write, (uv_stream_t *)&c->input, &line, 1, on_written);
 	uv_read_start((uv_stream_t *)&c->output, on_alloc, on_read);
 	uv_timer_start(&c->timer, on_late, config->check_timeout_ms, 0);
+}
+
+static void take_out(struct checks *all, struct job *job)
+{
+	list_remove(&job->link);
+	all->waiting_count--;
+}
+
+static void begin_next(struct checks *all)
+{
+	while (!list_is_empty(&all->waiting)) {
+		struct job *job = container_of(all->waiting.next, struct job, link);
+
+		if (all->going_on_count >= job->service->admission.running_max)
+			return;
+		take_out(all, job);
+		ask(job);
+	}
+}
+
+void check_begin(struct job *job)
+{
+	struct checks *all = &job->service->checks;
+
+	if (all->going_on_count && all->waiting_count >= job->service->admission.queue_max) {
+		job->service->metrics.refused++;
+		job_fail(job, 429, HOTCELL_ERROR_LIMIT,
+			"%u runs are waiting already; try again later", all->waiting_count);
+		return;
+	}
+	list_add_last(&all->waiting, &job->link);
+	all->waiting_count++;
+	begin_next(all);
+}
+
+void check_forget(struct job *job)
+{
+	if (!list_is_empty(&job->link))
+		take_out(&job->service->checks, job);
+}
+
+void checks_open(struct checks *all)
+{
+	list_init(&all->going_on);
+	list_init(&all->waiting);
+}
+
+void checks_close(struct checks *all)
+{
+	while (!list_is_empty(&all->waiting))
+		take_out(all, container_of(all->waiting.next, struct job, link));
+	while (!list_is_empty(&all->going_on)) {
+		struct check *c = container_of(all->going_on.next, struct check, link);
+
+		if (!c->has_exited)
+			uv_process_kill(&c->process, SIGKILL);
+		end(c);
+	}
 }

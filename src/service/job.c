@@ -186,9 +186,14 @@ void job_watch(struct job *job, struct job_watch *watch)
 	job_pump(watch);
 }
 
+/* The others need not wait for it any more. */
 void job_unwatch(struct job_watch *watch)
 {
 	list_remove(&watch->link);
+	if (!watch->job || watch->job->state != JOB_RUNNING)
+		return;
+	trim_log(watch->job);
+	pause_or_go_on(watch->job);
 }
 
 void job_continue(struct job_watch *watch)
@@ -205,10 +210,10 @@ static void on_output(void *context, enum hotcell_stream stream, int compiling, 
 	struct event *event;
 
 	(void)compiling;
-	if (job->spec.detach && job->log_bytes + len > 2 * job->spec.max_output) {
+	if (job->spec.detach && job->log_bytes + len > 2 * job->spec.max_output)
 		job->log_is_cut = true;
+	if (job->log_is_cut)
 		return;
-	}
 	event = xalloc(sizeof(*event) + len);
 	event->stream = stream;
 	event->len = len;
@@ -531,6 +536,21 @@ void job_enter(struct job *job)
 		admission_enter(&job->service->admission, job);
 }
 
+void job_let_through(struct job *job)
+{
+	job->references++;
+	job_enter(job);
+	if (job->state != JOB_DONE)
+		list_each(at, next, &job->watches)
+		{
+			struct job_watch *watch = container_of(at, struct job_watch, link);
+
+			if (watch->on_entered)
+				watch->on_entered(watch);
+		}
+	job_release(job);
+}
+
 void job_submit(struct job *job)
 {
 	job->references++;
@@ -555,6 +575,7 @@ void job_cancel(struct job *job)
 	switch (job->state) {
 	case JOB_NEW:
 	case JOB_CHECKING:
+		check_forget(job);
 		job_fail(job, 0, HOTCELL_ERROR_GONE, "cancelled");
 		break;
 	case JOB_QUEUED:

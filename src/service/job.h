@@ -34,6 +34,8 @@ struct job_watch {
 	/* Another piece of output: false if there is no room for more now; job_continue() goes on. NULL: it is
 	 * not interested. */
 	bool (*on_output)(struct job_watch *watch, enum hotcell_stream stream, const char *data, size_t len);
+	/* A check has let it through: it waits for a place, or runs. NULL: not interested. */
+	void (*on_entered)(struct job_watch *watch);
 	/* Once. The watch is out of the list already. */
 	void (*on_done)(struct job_watch *watch);
 };
@@ -83,8 +85,10 @@ struct job *job_new(struct service *s, const struct caller *caller, struct spec 
 void job_set_session(struct job *job, struct session *session);
 /* Sets it going; on_done of the watches may be called at once. */
 void job_submit(struct job *job);
-/* For checks: nothing stands against it. */
+/* Into the queue. */
 void job_enter(struct job *job);
+/* The same, for checks: nothing stands against it. */
+void job_let_through(struct job *job);
 /* For admission: a place is free. */
 void job_start(struct job *job);
 void job_watch(struct job *job, struct job_watch *watch);

@@ -97,25 +97,14 @@ static void keep_problem(void *context, const char *text)
 		err_set(e, ERR_INPUT, "%s", name ? name + 6 : text);
 }
 
-/* What a cell shows of the machine beside /usr. The one who registers need not be who runs the machine. */
+/* What cells show of the machine beside /usr was told to the wardens by who runs the machine. */
 static int check_needs(const struct language *l, struct err *e)
 {
-	static const char *const allowed[] = { "/usr/", "/opt/" };
-
-	for (unsigned i = 0; i <= l->find_count; i++) {
-		const struct strings *needs = i ? &l->find[i - 1].needs : &l->needs;
-
-		for (unsigned k = 0; k < needs->count; k++) {
-			bool is_fine = false;
-
-			for (size_t a = 0; a < COUNT(allowed); a++)
-				is_fine |= strncmp(needs->at[k], allowed[a], strlen(allowed[a])) == 0;
-			if (!is_fine || strstr(needs->at[k], ".."))
-				return err_set(e, ERR_INPUT,
-					"needs: '%s': a language that is registered may need what is below /usr or /opt",
-					needs->at[k]);
-		}
-	}
+	for (unsigned i = 0; i <= l->find_count; i++)
+		if ((i ? &l->find[i - 1].needs : &l->needs)->count)
+			return err_set(e, ERR_INPUT,
+				"needs: a language that is registered sees /usr and nothing else; one that needs more "
+				"is a file in a directory of the setting language_dirs");
 	return 0;
 }
 

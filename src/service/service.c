@@ -76,6 +76,7 @@ int service_open(const struct service_options *options, struct service *s, struc
 	sessions_open(&s->sessions, s);
 	runs_open(&s->runs, s);
 	cache_open(&s->cache);
+	checks_open(&s->checks);
 	uv_poll_init(s->loop, &s->store_poll, store_fd(s->store));
 	uv_timer_init(s->loop, &s->second);
 	s->store_poll.data = s->second.data = s;
@@ -134,6 +135,7 @@ const char *service_not_ready(const struct service *s)
 void service_close(struct service *s)
 {
 	sessions_close(&s->sessions);
+	checks_close(&s->checks);
 	runs_cancel_all(&s->runs);
 	pools_close(&s->pools);
 	cache_close(&s->cache);

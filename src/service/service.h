@@ -13,6 +13,7 @@
 #include "hotcell.h"
 #include "service/admission.h"
 #include "service/cache.h"
+#include "service/check.h"
 #include "service/engine.h"
 #include "service/metrics.h"
 #include "service/pool.h"
@@ -33,6 +34,7 @@ struct service {
 	struct sessions sessions;
 	struct runs runs;
 	struct cache cache;
+	struct checks checks;
 	struct metrics metrics;
 	uv_poll_t store_poll;
 	uv_timer_t second; /* what is done every second */

@@ -264,21 +264,36 @@ int session_fill_request(
 
 /* ---- after a run ---- */
 
-/* A cell that is kept has its files; all that is told of them is their names. */
-static void list_files(struct job *job)
+/* Whether it was so after an earlier run already. */
+static bool is_known(struct session *session, const struct hotcell_file *file)
+{
+	char *state = xasprintf("%llu %llu", (unsigned long long)file->size_bytes,
+		(unsigned long long)file->changed_ns);
+	char *before = map_put(&session->known_files, file->path, state);
+	bool is_same = before && strcmp(before, state) == 0;
+
+	free(before);
+	return is_same;
+}
+
+/* A cell that is kept has its files; all that is told of them are the names of those that are new. */
+static void list_files(struct session *session, struct job *job)
 {
 	const struct hotcell_result *r = job->result;
 
 	if (!r || job->files_count)
 		return;
 	job->files = xalloc((r->files_count + 1) * sizeof(*job->files));
-	for (size_t i = 0; i < r->files_count; i++)
+	for (size_t i = 0; i < r->files_count; i++) {
+		if (is_known(session, &r->files[i]))
+			continue;
 		job->files[job->files_count++] = (struct job_file){
 			.path = xstrdup(r->files[i].path),
 			.kind = r->files[i].kind,
 			.size_bytes = r->files[i].size_bytes,
 			.blob_fd = -1,
 		};
+	}
 }
 
 /* What a run has made goes where the next one finds it. */
@@ -305,7 +320,7 @@ bool session_takes_files(struct session *session, struct job *job)
 	if (session->mirror)
 		take_files(session, job);
 	else
-		list_files(job);
+		list_files(session, job);
 	return true;
 }
 

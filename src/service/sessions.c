@@ -33,6 +33,12 @@ void session_config_free(struct session_config *c)
 
 static void session_free(struct session *session)
 {
+	size_t at = 0;
+	char *state;
+
+	while ((state = map_next(&session->known_files, &at)))
+		free(state);
+	map_free(&session->known_files);
 	session_drop_place(session);
 	free(session->inputs);
 	session_config_free(&session->config);

@@ -108,6 +108,7 @@ struct session {
 	double last_used_s;
 	double expires_s;
 	uint64_t runs;
+	struct map known_files; /* by path: what was there when the last run ended */
 	bool keeps_state;
 	bool has_state; /* the interpreter has run, and is there */
 	bool has_ended;

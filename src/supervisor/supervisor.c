@@ -9,6 +9,7 @@
 #include "supervisor/demote.h"
 #include "supervisor/listen.h"
 #include "supervisor/places.h"
+#include "supervisor/seal.h"
 #include "wire/mounts.h"
 
 #include <fcntl.h>
@@ -30,6 +31,7 @@ enum {
 	RESTART_MAX_MS = 30000,
 	STEADY_US = 60 * 1000000, /* a daemon that has lived for so long was not wrong from the start */
 	WARDEN_END_MS = 10000,
+	SAME_WISH_US = 500000,
 	EXIT_TROUBLE = 125,
 };
 
@@ -38,6 +40,7 @@ struct supervisor {
 	const struct config *config;
 	struct daemon_start start;
 	struct places places;
+	struct seal *seal;
 	uid_t uid; /* of the daemon */
 	gid_t gid;
 	int signal_fd;
@@ -49,6 +52,7 @@ struct supervisor {
 	bool is_ending;
 	bool has_served; /* one of them has come so far */
 	int64_t kill_us; /* when the daemon has had its time; 0: not yet */
+	int64_t asked_us; /* when it was told to end */
 	int64_t started_us;
 	unsigned restart_ms;
 	int exit_status;
@@ -99,11 +103,14 @@ static int start_warden(struct supervisor *s, const char *isolation, int *ret_so
 		return err_sys(e, "socketpair");
 	failed = spawn_program(s->places.warden, argv, ends[1], &s->wardens[s->wardens_count], e);
 	close(ends[1]);
+	if (!failed) {
+		s->wardens_count++;
+		failed = seal_send(s->seal, ends[0], e);
+	}
 	if (failed) {
 		close(ends[0]);
 		return -1;
 	}
-	s->wardens_count++;
 	*ret_socket = ends[0];
 	log_info("warden.started", { "isolation", .text = isolation });
 	return 0;
@@ -341,6 +348,8 @@ static void pass_settings(struct supervisor *s)
 		log_error("config.wrong", { "text", .text = e.text });
 		return;
 	}
+	seal_free(s->seal);
+	s->seal = seal_open(s->places.share, c);
 	if (file) {
 		config_print(c, file);
 		fflush(file);
@@ -360,11 +369,15 @@ static void on_signal(struct supervisor *s)
 		pass_settings(s);
 		return;
 	}
+	/* One Ctrl-C may come twice: from the terminal, and from whoever started us. */
+	if (s->is_ending && clock_now_us() - s->asked_us < SAME_WISH_US)
+		return;
 	/* The first asks, the second insists. */
 	tell_daemon(s, s->is_ending ? SIGKILL : SIGTERM);
 	if (!s->is_ending)
 		notify_send("STOPPING=1", &ignored);
 	s->is_ending = true;
+	s->asked_us = clock_now_us();
 	s->kill_us = clock_now_us() + (int64_t)(s->config->drain_s + 10) * 1000000;
 }
 
@@ -450,6 +463,7 @@ static int begin(struct supervisor *s, struct err *e)
 		(geteuid() == 0 && config_find_user(s->config, &s->uid, &s->gid, e)) ||
 		config_make_state_dir(s->config, e) || open_signals(s, e))
 		return -1;
+	s->seal = seal_open(s->places.share, s->config);
 	start->share_fd = open(s->places.share, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (start->share_fd < 0)
 		return err_sys(e, "open '%s'", s->places.share);
@@ -475,5 +489,6 @@ int supervisor_run(const struct supervisor_options *options)
 	}
 	listen_close(s.config, &s.start);
 	places_free(&s.places);
+	seal_free(s.seal);
 	return s.exit_status;
 }

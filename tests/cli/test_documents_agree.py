@@ -10,7 +10,7 @@ import pytest
 
 MAN = harness.ROOT / "man"
 COMPLETIONS = harness.ROOT / "packaging" / "completions"
-COMMANDS = ["run", "languages", "serve", "keys", "doctor"]
+COMMANDS = ["run", "languages", "serve", "keys", "session", "files", "top", "doctor"]
 
 
 def help_options(hotcell, command):
@@ -98,13 +98,16 @@ complete_words hotcell doctor --ex
 complete_words hotcell serve --log-f
 complete_words hotcell serve --log-format j
 complete_words hotcell keys rev
+complete_words hotcell session int
+complete_words hotcell session new --strategy per_s
+complete_words hotcell files ad
 """
     out = subprocess.run(
         ["bash", "-c", script], capture_output=True, text=True, check=True,
         env={"PATH": f"{harness.HOTCELL.parent}:/usr/bin:/bin", "HOME": str(hotcell.home)}).stdout
     assert out.splitlines() == [
         "run ", "--timeout ", "container ", "process ", "python ", "--explain ", "--log-format ", "json ",
-        "revoke "]
+        "revoke ", "interrupt ", "per_session ", "add "]
 
 
 def test_every_command_has_a_man_page_and_they_are_listed(hotcell):

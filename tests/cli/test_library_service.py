@@ -268,3 +268,17 @@ def test_a_cell_that_is_gone_or_busy_serves_no_files(service):
     s("kill-wardens")
     assert s("list", 0)[0].startswith("error gone")
     assert s("list", 0) == ["error gone hotcell-warden ended unexpectedly"]
+
+
+# ---- one cell for many ----
+
+
+@pytest.mark.parametrize("isolation", ["container", "vm"])
+def test_input_that_a_run_left_unread_does_not_hold_up_the_next(service, isolation):
+    s = service()
+    s("make", 0, "python", isolation)
+    leave = "import os; print(sorted(os.listdir())); open('left', 'w')"
+    answers = [s("feed", 0, "python", isolation, leave)[0].split(" ", 3) for _ in range(3)]
+    assert [answer[:2] for answer in answers] == [["exited", "0"]] * 3
+    first, second = "['main.py']\\n|", "['left', 'main.py']\\n|" if isolation == "container" else "['main.py']\\n|"
+    assert [answer[3] for answer in answers] == [first, second, second]

@@ -92,6 +92,7 @@ function whole(schema) {
 function typeName(schema) {
 	const o = whole(schema);
 	const alternatives = o.properties ? null : o.oneOf || o.anyOf;
+	if ("const" in o) return JSON.stringify(o.const);
 	if (o.enum) return o.enum.map((value) => JSON.stringify(value)).join(" | ");
 	if (o.type === "array" && o.items) return `array of ${typeName(o.items)}`;
 	if (alternatives) return [...new Set(alternatives.map(typeName))].join(" | ");
@@ -132,7 +133,8 @@ function field(name, schema, must, depth) {
 function fields(schema, depth = 0) {
 	const o = whole(schema);
 	const must = new Set(o.required);
-	return el("ul", { class: "fields" }, Object.entries(o.properties).map(([name, value]) => field(name, value, must.has(name), depth)));
+	const row = ([name, value]) => field(name, value, must.has(name), depth);
+	return el("ul", { class: "fields" }, Object.entries(o.properties).map(row));
 }
 
 function showSchema(schema) {
@@ -155,8 +157,8 @@ function sample(schema, depth = 0) {
 	if (o.default !== undefined) return o.default;
 	if (o.enum) return o.enum[0];
 	if (o.properties && depth < 5) {
-		const names = o.required || Object.keys(o.properties);
-		return Object.fromEntries(names.filter((name) => o.properties[name]).map((name) => [name, sample(o.properties[name], depth + 1)]));
+		const names = (o.required || Object.keys(o.properties)).filter((name) => o.properties[name]);
+		return Object.fromEntries(names.map((name) => [name, sample(o.properties[name], depth + 1)]));
 	}
 	if (o.oneOf) return sample(o.oneOf[0], depth + 1);
 	const type = Array.isArray(o.type) ? o.type[0] : o.type;
@@ -180,14 +182,21 @@ const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 /* What one types in a shell. Parameters are left as they are: curl would take {…} for a list. */
 function curlText(method, path, operation, values = {}, body = exampleBody(operation)) {
 	const type = bodyType(operation);
-	const url = base + path.replace(/\{([^}]+)\}/g, (all, name) => (values[name] ? encodePath(name, values[name]) : name.toUpperCase()));
-	const lines = [`curl ${method === "GET" ? "" : `-X ${method} `}${quoted(url + queryText(operation, values))}`];
+	const streams = Object.values(operation.responses).some((one) => resolve(one).content?.["text/event-stream"]);
+	const url = base + fillPath(path, (name) => (values[name] ? encodePath(name, values[name]) : name.toUpperCase()));
+	const options = (streams ? "-N " : "") + (method === "GET" ? "" : `-X ${method} `);
+	const lines = [`curl ${options}${quoted(url + queryText(operation, values))}`];
 	if (needsKey(operation)) lines.push('-H "Authorization: Bearer $HOTCELL_KEY"');
-	if (type === "application/json") lines.push("-H 'Content-Type: application/json'", `-d ${quoted(typeof body === "string" ? body : JSON.stringify(body))}`);
-	else if (type === "multipart/form-data") lines.push("-F 'file=@FILE'");
-	else if (type) lines.push("--data-binary '@FILE'");
-	if (Object.values(operation.responses).some((one) => resolve(one).content?.["text/event-stream"])) lines[0] = lines[0].replace("curl ", "curl -N ");
+	if (type === "application/json") {
+		lines.push(`-H 'Content-Type: ${type}'`, `-d ${quoted(typeof body === "string" ? body : JSON.stringify(body))}`);
+	} else if (type) {
+		lines.push(type === "multipart/form-data" ? "-F 'file=@FILE'" : "--data-binary '@FILE'");
+	}
 	return lines.join(" \\\n  ");
+}
+
+function fillPath(path, valueOf) {
+	return path.replace(/\{([^}]+)\}/g, (all, name) => valueOf(name));
 }
 
 /* A path within a path keeps its slashes. */
@@ -206,15 +215,19 @@ function needsKey(operation) {
 	return (operation.security || api.security).length > 0;
 }
 
+function showContent(content) {
+	return Object.entries(content || {}).map(([type, media]) => [el("p", { class: "media" }, type), showSchema(media.schema)]);
+}
+
 function showAnswer(status, response) {
 	const o = resolve(response);
-	const head = [el("span", { class: `status ${status < 400 ? "fine" : ""}` }, status), el("span", null, words(o.description))];
-	const content = Object.entries(o.content || {});
+	const kind = status < 400 ? "fine" : "";
+	const head = [el("span", { class: `status ${kind}` }, status), el("span", null, words(o.description))];
 	const headers = Object.entries(o.headers || {});
-	if (!content.length && !headers.length) return el("div", { class: "answer plain" }, head);
+	if (!o.content && !headers.length) return el("div", { class: "answer plain" }, head);
 	return el("details", { class: "answer" }, el("summary", null, head), el("div", { class: "inner" },
 		headers.map(([name, header]) => el("p", { class: "words" }, el("code", null, name), " ", words(header.description))),
-		content.map(([type, media]) => [el("p", { class: "media" }, type), showSchema(media.schema)])));
+		showContent(o.content)));
 }
 
 function showOperation(path, method, operation) {
@@ -225,7 +238,7 @@ function showOperation(path, method, operation) {
 		!needsKey(operation) && el("p", { class: "lock" }, "For everybody: no key is needed."),
 		parameters.length > 0 && [el("h3", null, "Parameters"), el("ul", { class: "fields" },
 			parameters.map((one) => field(one.name, { ...one.schema, description: one.description }, one.required, 0)))],
-		body && [el("h3", null, "Body"), Object.entries(body.content).map(([type, media]) => [el("p", { class: "media" }, type), showSchema(media.schema)])],
+		body && [el("h3", null, "Body"), showContent(body.content)],
 		el("h3", null, "Answers"),
 		el("div", { class: "answers" }, Object.entries(operation.responses).map(([status, one]) => showAnswer(status, one))));
 	return el("div", { class: "inside" }, left, showExamples(path, method, operation));
@@ -250,7 +263,8 @@ function showTry(path, method, operation, show) {
 	const type = bodyType(operation);
 	const values = () => Object.fromEntries(inputs.map(([name, input]) => [name, input.value]));
 	const changed = () => show(values(), area?.value);
-	const inputs = (operation.parameters || []).map((one) => [one.name, el("input", { oninput: changed, autocomplete: "off", spellcheck: "false", placeholder: one.schema.default ?? "" })]);
+	const inputs = (operation.parameters || []).map((one) => [one.name,
+		el("input", { oninput: changed, autocomplete: "off", spellcheck: "false", placeholder: one.schema.default ?? "" })]);
 	const area = type === "application/json" ? el("textarea", { oninput: changed, spellcheck: "false", rows: 8 }) : null;
 	const file = type && !area ? el("input", { type: "file" }) : null;
 	const out = el("div");
@@ -258,7 +272,8 @@ function showTry(path, method, operation, show) {
 	const stop = el("button", { type: "button", disabled: true }, "Stop");
 
 	if (area) area.value = JSON.stringify(exampleBody(operation), null, 2);
-	send.addEventListener("click", () => attempt({ path, method, operation, values: values(), area, file, out, send, stop }));
+	send.addEventListener("click", () =>
+		attempt({ path, method, operation, values: values(), area, file, out, send, stop }));
 	return el("div", { class: "try" },
 		inputs.map(([name, input]) => el("label", null, el("span", null, name), input)),
 		area && el("label", null, el("span", { class: "hidden" }, "Body"), area),
@@ -300,7 +315,7 @@ async function attempt(how) {
 	stop.disabled = false;
 	stop.onclick = () => control.abort();
 	try {
-		const url = base + path.replace(/\{([^}]+)\}/g, (all, name) => encodePath(name, values[name])) + queryText(operation, values);
+		const url = base + fillPath(path, (name) => encodePath(name, values[name])) + queryText(operation, values);
 		const response = await fetch(url, { ...requestOf(how), signal: control.signal });
 		note.textContent = `${response.status} ${response.statusText} · ${response.headers.get("Content-Type") || "no body"}`;
 		await showReply(response, pre);
@@ -317,7 +332,8 @@ async function showReply(response, pre) {
 	if (/octet-stream|x-tar/.test(type)) {
 		const blob = await response.blob();
 		const name = /filename="([^"]*)"/.exec(response.headers.get("Content-Disposition") || "")?.[1] || "file";
-		pre.replaceChildren(`${blob.size} bytes: `, el("a", { href: URL.createObjectURL(blob), download: name }, `save ${name}`));
+		const link = el("a", { href: URL.createObjectURL(blob), download: name }, `save ${name}`);
+		pre.replaceChildren(`${blob.size} bytes: `, link);
 		return;
 	}
 	if (/event-stream|ndjson/.test(type)) {
@@ -347,7 +363,7 @@ function textOf(path, method, operation) {
 		}
 		return Object.entries(o).map(([key, value]) => (key === "examples" ? "" : `${key} ${walk(value)}`)).join(" ");
 	};
-	return `${method} ${path} ${operation.summary} ${operation.description} ${walk(operation.parameters)} ${walk(operation.requestBody)} ${walk(operation.responses)}`.toLowerCase();
+	return `${method} ${path} ${walk(operation)}`.toLowerCase();
 }
 
 function listOperations() {
@@ -357,11 +373,14 @@ function listOperations() {
 			const method = name.toUpperCase();
 			const badge = () => el("span", { class: `method ${name}` }, method);
 			const id = operation.operationId;
+			const short = path.replace("/v1/", "/").replace("{session_id}", "{id}");
+			const details = el("details", { class: "operation", id },
+				el("summary", null, badge(), el("span", { class: "path" }, withParams(path)),
+					el("span", { class: "what" }, operation.summary)));
+			const link = el("a", { href: `#${id}`, title: operation.summary, onclick: () => (details.open = true) },
+				badge(), el("span", null, short));
 			/* What is inside is made when it is opened first. */
-			const details = el("details", { class: "operation", id, ontoggle: () => {
-				if (details.open && details.childElementCount === 1) details.append(showOperation(path, method, operation));
-			} }, el("summary", null, badge(), el("span", { class: "path" }, withParams(path)), el("span", { class: "what" }, operation.summary)));
-			const link = el("a", { href: `#${id}`, title: operation.summary, onclick: () => (details.open = true) }, badge(), el("span", null, path));
+			details.addEventListener("toggle", () => details.append(showOperation(path, method, operation)), { once: true });
 			list.push({ tag: operation.tags[0], details, link, text: textOf(path, method, operation) });
 		}
 	return list;
@@ -398,7 +417,8 @@ function show() {
 	$("nav").replaceChildren(...groups.flatMap((group) => [group.nav, ...inGroup(group, "link")]));
 	$("main").replaceChildren(
 		el("div", { class: "intro" }, paragraphs(api.info.description),
-			el("p", null, "Keys: ", words(api.components.securitySchemes.bearer.description), " As ", el("code", null, "Authorization: Bearer KEY"), " or ", el("code", null, "X-API-Key: KEY"), "."),
+			el("p", null, words(`Keys: ${api.components.securitySchemes.bearer.description} ` +
+				"As `Authorization: Bearer KEY` or `X-API-Key: KEY`.")),
 			el("p", null, "For programs: ", el("a", { href: "openapi.json" }, "openapi.json"), ".")),
 		...groups.flatMap((group) => [group.head, ...inGroup(group, "details")]),
 		el("p", { class: "empty", id: "empty", hidden: true }, "Nothing like that is here."));
