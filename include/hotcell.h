@@ -144,6 +144,9 @@ struct hotcell_request {
 	enum hotcell_isolation isolation;
 	enum hotcell_network network;
 	struct hotcell_limits limits;
+	/* For what `limits` leaves 0; NULL: the library's. What of these cannot be held is reported, no reason
+	 * to refuse; and a language that needs more memory or processes than these gets them. */
+	const struct hotcell_limits *limits_default;
 	uint64_t max_output;       /* of a stream, in the result; the rest is cut. 0 = 1 MB */
 	int last_line;             /* echo the value of a last expression */
 	int trace;                 /* system calls, on stderr; in vm isolation only */

@@ -109,7 +109,7 @@ function showLastLine() {
 	};
 }
 
-module.exports = { showLastLine };
+module.exports = { hasAwait, loadParser, showLastLine };
 
 if (require.main === module) {
 	showLastLine();

@@ -24,6 +24,18 @@ static json_t *place_of(const struct body *b, const char *name)
 	return place;
 }
 
+/* What was sent is told again, but not at any length. */
+static json_t *shorten(json_t *input)
+{
+	enum { TEXT_MAX = 1000, ALL_MAX = 8000 };
+
+	if (json_is_string(input) && json_string_length(input) > TEXT_MAX)
+		return reply_text(json_string_value(input), TEXT_MAX);
+	if (json_dumpb(input, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY) > ALL_MAX)
+		return json_null();
+	return json_incref(input);
+}
+
 void body_complain(
 	struct body *b, const char *name, const char *type, json_t *input, const char *format, ...)
 {
@@ -37,8 +49,8 @@ void body_complain(
 		b->errors = json_array();
 	if (json_array_size(b->errors) < ERRORS_MAX)
 		json_array_append_new(b->errors,
-			json_pack("{s:s, s:o, s:s, s:O}", "type", type, "loc", place_of(b, name), "msg", text,
-				"input", input ? input : b->root));
+			json_pack("{s:s, s:o, s:s, s:o}", "type", type, "loc", place_of(b, name), "msg", text,
+				"input", shorten(input ? input : b->root)));
 }
 
 /* ---- beginning and end ---- */
@@ -70,12 +82,13 @@ bool body_open(struct call *call, struct body *ret)
 		return false;
 	}
 	if (!json_is_object(ret->root)) {
-		json_t *input = ret->root;
+		json_t *input = shorten(ret->root);
 
 		reply_invalid(call,
 			json_pack("[{s:s, s:[s], s:s, s:o}]", "type", "model_attributes_type", "loc", "body",
 				"msg", "Input should be a valid dictionary or object to extract fields from",
 				"input", input));
+		json_decref(ret->root);
 		ret->root = NULL;
 		return false;
 	}

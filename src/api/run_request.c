@@ -460,7 +460,7 @@ int run_request_read_in(
 	read_code(b, o, ret);
 	body_list(b, o, "dependencies", WORDS_MAX);
 	if (!session)
-		run_request_limits(b, o, &ret->limits);
+		read_limits(b, o, &ret->limits);
 	failed = session && take_from_session(session, b, o, ret, refusal);
 	failed = failed ||
 		 run_request_timeout(b, o, config->timeout_default_ms, &ret->limits.wall_ms, refusal) ||

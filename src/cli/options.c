@@ -125,8 +125,7 @@ static void add_file(struct argp_state *state, struct run_options *o, const char
 		argp_error(state, "more than %d files", OPTIONS_LIST_MAX - 1);
 	o->request.inputs_count++;
 	if (!options_read_input(value, input, &o->owned[o->owned_count++]))
-		argp_error(
-			state, "file = '%s': it has no name of its own; give HOST:PATH", value);
+		argp_error(state, "file = '%s': it has no name of its own; give HOST:PATH", value);
 }
 
 /* Freed with the options. */

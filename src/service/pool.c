@@ -61,6 +61,7 @@ static struct pool_cell *make(struct pool *pool, struct hotcell_error *e)
 		.isolation = pool->wish.isolation,
 		.network = pool->wish.network,
 		.limits = pool->wish.limits,
+		.limits_default = &pool->engine->service->limits,
 		.profile = pool->wish.profile,
 		.cold = !pool->wish.profile,
 		.machine_ends = is_reusable(pool) && pool->wish.once,
@@ -209,11 +210,8 @@ void pool_give(struct pool_cell *cell, bool again)
 
 void pool_list(struct pools *p, struct engine *n, const struct pool_wish *wish)
 {
-	struct pool_wish w = *wish;
-	struct pool *pool;
+	struct pool *pool = find(p, n, wish);
 
-	w.limits = p->limits;
-	pool = find(p, n, &w);
 	pool->is_listed = true;
 	pool->spare = (unsigned)p->service->config->pool_min;
 	refill_soon(p);

@@ -57,7 +57,6 @@ struct pools {
 	struct service *service;
 	struct map by_key;
 	uv_timer_t refill;
-	struct hotcell_limits limits; /* of those that the config lists: what a run has that asks for none */
 	bool is_refilling;
 	bool is_closed;
 	int64_t window_us; /* when the window began */

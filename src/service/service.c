@@ -57,6 +57,28 @@ void service_default_limits(const struct config *c, struct hotcell_limits *ret)
 	};
 }
 
+static uint64_t beyond(uint64_t value, uint64_t usual)
+{
+	return value == usual ? 0 : value;
+}
+
+struct hotcell_limits service_limits_beyond(const struct service *s, const struct hotcell_limits *l)
+{
+	const struct hotcell_limits *usual = &s->limits;
+
+	return (struct hotcell_limits){
+		.wall_ms = beyond(l->wall_ms, usual->wall_ms),
+		.cpu_ms = beyond(l->cpu_ms, usual->cpu_ms),
+		.memory_bytes = beyond(l->memory_bytes, usual->memory_bytes),
+		.processes = beyond(l->processes, usual->processes),
+		.disk_bytes = beyond(l->disk_bytes, usual->disk_bytes),
+		.file_bytes = beyond(l->file_bytes, usual->file_bytes),
+		.open_files = l->open_files,
+		.cpus_milli = l->cpus_milli,
+		.output_bytes = l->output_bytes,
+	};
+}
+
 int service_open(const struct service_options *options, struct service *s, struct err *e)
 {
 	*s = (struct service){
@@ -72,7 +94,7 @@ int service_open(const struct service_options *options, struct service *s, struc
 		return -1;
 	admission_open(&s->admission, s);
 	pools_open(&s->pools, s);
-	service_default_limits(s->config, &s->pools.limits);
+	service_default_limits(s->config, &s->limits);
 	sessions_open(&s->sessions, s);
 	runs_open(&s->runs, s);
 	cache_open(&s->cache);
@@ -105,7 +127,7 @@ void service_set_config(struct service *s, struct config *config)
 	keep_places(s->config, config);
 	s->config = s->own_config = config;
 	admission_set_limits(&s->admission);
-	service_default_limits(config, &s->pools.limits);
+	service_default_limits(config, &s->limits);
 	config_free(old);
 }
 

@@ -29,6 +29,7 @@ struct service {
 	struct config *own_config; /* the same, if it was set later */
 	struct store *store;
 	struct engines engines;
+	struct hotcell_limits limits; /* what a run has that asks for none */
 	struct admission admission;
 	struct pools pools;
 	struct sessions sessions;
@@ -68,6 +69,8 @@ void service_close(struct service *s);
 const char *service_not_ready(const struct service *s);
 /* What a run has that asks for nothing. */
 void service_default_limits(const struct config *c, struct hotcell_limits *ret);
+/* What of these is more or less than that; 0 for what is not. (A session has them all, asked for or not.) */
+struct hotcell_limits service_limits_beyond(const struct service *s, const struct hotcell_limits *l);
 double service_now_s(void); /* since 1970 */
 
 #endif

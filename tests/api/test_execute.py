@@ -38,6 +38,15 @@ def test_a_language_runs(service, language):
     assert run["language"] == language
 
 
+@pytest.mark.parametrize("language, code", [
+    ("java", "class Main { public static void main(String[] a) { System.out.println(\"hello\"); } }"),
+    ("go", "package main\nimport \"fmt\"\nfunc main() { fmt.Println(\"hello\") }"),
+])
+def test_a_language_that_needs_more_than_the_default_has_it(service, language, code):
+    run = service.execute(code, language=language, timeout_ms=100000)
+    assert (run["stdout"], run["exit_code"]) == ("hello\n", 0), run
+
+
 def test_python_is_the_default_and_an_alias_is_told_by_its_id(service):
     assert service.execute("1")["language"] == "python"
     assert service.execute("console.log(1)", language="js", timeout_ms=60000)["language"] == "javascript"
