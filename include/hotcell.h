@@ -352,6 +352,8 @@ int hotcell_prepare_done(const struct hotcell_preparation *preparation);
 int hotcell_prepare_finish(struct hotcell_preparation *preparation, struct hotcell_error *e);
 /* Whether all wardens that were started are alive. The next cell of one that is not starts another. */
 int hotcell_is_well(const struct hotcell *h);
+/* Starts those again that are not, before somebody needs them. */
+int hotcell_mend(struct hotcell *h, struct hotcell_error *e);
 
 const char *hotcell_version(void);
 

@@ -257,6 +257,21 @@ int hotcell_is_well(const struct hotcell *h)
 	return 1;
 }
 
+int hotcell_mend(struct hotcell *h, struct hotcell_error *error)
+{
+	struct err e = { 0 };
+
+	for (size_t i = 0; i < COUNT(h->links); i++) {
+		struct link *link = &h->links[i];
+
+		if (link->is_lost && (link_start(h, link, false, &e) || link_seal(h, link, &e))) {
+			error_out(error, &e);
+			return -1;
+		}
+	}
+	return 0;
+}
+
 void link_close(struct hotcell *h, struct link *link, bool wait)
 {
 	if (link->socket_fd < 0)

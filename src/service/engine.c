@@ -526,6 +526,15 @@ int engines_reload(struct service *s, struct err *e)
 	return 0;
 }
 
+void engines_mend(struct service *s)
+{
+	struct hotcell_error e;
+
+	if (!hotcell_is_well(s->engines.current->hotcell) &&
+		hotcell_mend(s->engines.current->hotcell, &e))
+		log_error("warden.failed", { "text", .text = e.text });
+}
+
 void engines_close(struct service *s)
 {
 	struct engines *all = &s->engines;
