@@ -95,6 +95,7 @@ struct hotcell {
 	char **mount_dirs; /* NULL-terminated */
 	bool once;
 	bool never_waits;
+	bool wardens_are_sealed; /* by whoever starts them */
 	int (*start_warden)(
 		void *context, const char *isolation, int *ret_socket, struct hotcell_error *e);
 	void *context;                       /* for that */

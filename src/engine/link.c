@@ -227,8 +227,7 @@ static int allow_all(struct hotcell *h, struct link *link, char **needs, struct 
 
 int link_seal(struct hotcell *h, struct link *link, struct err *e)
 {
-	/* Whoever starts wardens for us has told them already, and they take no more. */
-	if (link->sealed || h->start_warden)
+	if (link->sealed || h->wardens_are_sealed)
 		return 0;
 	for (unsigned i = 0; i < registry_count(h->registry); i++) {
 		const struct language *language = registry_at(h->registry, i);

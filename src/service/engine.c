@@ -458,6 +458,7 @@ static int open_one(struct service *s, const char *more_languages, struct engine
 		.never_waits = 1,
 		.start_warden = s->start_warden,
 		.has_kvm = s->has_kvm,
+		.wardens_are_sealed = 1,
 		.on_problem = on_problem,
 		.context = s->context,
 	};
