@@ -81,7 +81,8 @@ int driver_check_keep(const struct hotcell_request *q, const struct tool *tool,
 	const struct language *l = tool->language;
 
 	if (l->keeps_state == LANGUAGE_KEEPS_NO || !snapshot_command(tool)->count)
-		return err_set(e, ERR_UNAVAILABLE, "%s cannot keep its state between runs", l->name);
+		return err_set(
+			e, ERR_UNAVAILABLE, "%s cannot keep its state between runs", l->name);
 	if (wish->kind == ISOLATION_PROCESS)
 		return err_set(e, ERR_UNAVAILABLE,
 			"state is kept in vm and container isolation, and this is process isolation");

@@ -59,7 +59,7 @@ struct hotcell_cell {
 	bool is_deaf;               /* it watches for nothing any more: the cell hung up */
 	const struct profile *warm; /* of the machine that waits in it; NULL: none does */
 	const struct candidate
-		*driver;             /* whose driver was started in it; NULL: none, or it is used */
+		*driver; /* whose driver was started in it; NULL: none, or it is used */
 	const struct profile *driver_profile; /* with whose modules; NULL: none */
 	bool driver_waits;                    /* it is ready */
 	struct limits driver_limits; /* that it was started with; or the interpreter that stays */

@@ -284,7 +284,8 @@ int hotcell_cell_make(struct hotcell *h, const struct hotcell_request *request,
 	failed = failed || request_wish(request, &tool, &wish, &e) ||
 		 choose_warmth(h, request, &tool, wish.kind, &profile, &fd, &e) ||
 		 cell_make(h, &wish, ret, &e);
-	if (!failed && wish.kind == ISOLATION_CONTAINER && wants_driver(h, request, &tool, profile)) {
+	if (!failed && wish.kind == ISOLATION_CONTAINER &&
+		wants_driver(h, request, &tool, profile)) {
 		failed = driver_open(*ret, &tool, profile, &e);
 	} else if (!failed && profile) {
 		request_rehearsal(language, &rehearsal);

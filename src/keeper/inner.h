@@ -63,14 +63,22 @@ struct keeper {
 
 /* ---- keeper.c ---- */
 void keeper_end_program(struct keeper *k, enum ended_by why);
+/* Ready for what comes next. */
+void keeper_become_idle(struct keeper *k);
 /* Sends, and waits as long as the engine takes; the clock and the lifeline go on meanwhile. */
 int keeper_send(void *context, const struct frame_out *frame);
 
-/* Tells that a run is over whose process lives on, or need not be waited for; false: it printed too much, and is
- * being ended. */
-bool keeper_tell_end(struct keeper *k, uint32_t status);
 void keeper_interrupt(const struct keeper *k);
 void keeper_feed_stdin(struct keeper *k);
+
+/* ---- waiting.c: what waits for its run ---- */
+/* Tells that a run is over whose process lives on, or need not be waited for; false: it printed too much, and is
+ * being ended. */
+bool waiting_tell_end(struct keeper *k, uint32_t status);
+/* A driver has something to say, or has ended before its run; a machine likewise. */
+void waiting_on_driver(struct keeper *k);
+void waiting_on_driver_end(struct keeper *k);
+void waiting_on_warm(struct keeper *k);
 
 /* ---- session.c: runs whose interpreter stays ---- */
 /* EXEC_DRIVER_RUN: starts a driver, or gives the one that waits its request. */

@@ -141,7 +141,7 @@ void session_finish(struct keeper *k, uint32_t status)
 		p->cpu_us = driver_cpu_us(p);
 	p->processes = 1;
 	k->is_kept = true;
-	if (keeper_tell_end(k, status)) {
+	if (waiting_tell_end(k, status)) {
 		own_close(&p->stdin_fd);
 		k->driver.program = (struct program){
 			.pid = p->pid,

@@ -46,8 +46,9 @@ static int ends_at_close;   /* of this descriptor; 0 = not */
 static uint8_t foretold_status;
 static uint64_t cpu_before_us;
 static int64_t begun_ns;
-static bool is_kept;     /* it has had a run after which it stays as it is */
-static bool has_streams; /* descriptors 0 to 2 are those of that run, or what the program made of them */
+static bool is_kept; /* it has had a run after which it stays as it is */
+static bool
+	has_streams; /* descriptors 0 to 2 are those of that run, or what the program made of them */
 /* What a quiet run has printed. */
 static uint8_t kept[2][EXITED_OUTPUT_MAX];
 static size_t kept_len[2];

@@ -86,7 +86,7 @@ enum exec_warm {
 	/* The same for runs whose interpreter stays as it is, for the next one (docs/ARCHITECTURE.md). From the
 	 * first of them on nothing in the cell is ended behind a run. */
 	EXEC_KEEP_START, /* a machine, as above, that leaves all in the cell as it is; vm cells only */
-	EXEC_KEEP_RUN,   /* vm cells only */
+	EXEC_KEEP_RUN, /* vm cells only */
 	EXEC_DRIVER_RUN, /* the driver gets its REQUEST; if there is none, the command starts it. In any cell */
 	EXEC_WARM_COUNT,
 };

@@ -70,7 +70,7 @@ enum warm_flags {
 enum warm_kind {
 	WARM_DONE = 1, /* the run has ended with `status`; what it printed was passed on before */
 	WARM_DONE_SPOILED, /* likewise, but the run may have left something behind: the VMM ends */
-	WARM_KEPT, /* likewise, and the machine waits for its next run as it is */
+	WARM_KEPT,         /* likewise, and the machine waits for its next run as it is */
 	WARM_BROKEN, /* it could not go back to its snapshot; a sentence with its NUL follows: the VMM ends */
 };
 

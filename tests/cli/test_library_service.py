@@ -79,7 +79,7 @@ def test_what_cannot_be_prepared_is_told(service):
     s = service("never-waits")
     assert s("prepare", "kotlinoid", "auto", "-")[0].startswith("error not_found unknown language")
     assert s("prepare", "python", "vm", "nosuch")[0].startswith("error not_found Python has no profile")
-    assert s("prepare", "python", "container", "data")[0].startswith("error input profiles are for vm")
+    assert s("prepare", "python", "process", "data")[0].startswith("error input profiles are for vm and container")
 
 
 # ---- wardens ----
