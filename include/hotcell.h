@@ -221,6 +221,7 @@ struct hotcell_result {
 	char isolation_why[160];
 	int warm;       /* a warm machine served it */
 	char *language; /* its id */
+	char *code_file; /* that the code was put into, in a cell that was made before and is not emptied; NULL: none */
 	struct hotcell_compile compile;
 	struct hotcell_file *files; /* new or changed */
 	size_t files_count;
