@@ -45,7 +45,7 @@ build-san: deps $(SANITIZED)/build.ninja ## the same with ASan and UBSan
 	@ninja -C $(SANITIZED) --quiet
 
 .PHONY: run
-run: build ## install what is missing, build, run a first snippet
+run: build ## install what is missing, build, run a first snippet, start the service
 	@tools/first-run $(BUILD)/hotcell
 
 .PHONY: test test-guest test-svm test-nested lint

@@ -58,6 +58,7 @@ struct hotcell_options {
 	const char *const *language_dirs;      /* further ones, NULL-terminated; later ones win */
 	const char *cache_dir;                 /* default: ~/.cache/hotcell; "" = keep nothing */
 	int allow_host_network;                /* requests may ask for the machine's network */
+	const char *const *mount_dirs;         /* where mounts may be from; NULL-terminated */
 	int once;                              /* one run is all that will be asked for… */
 	const char *once_language;             /* …of this language, if it is known already… */
 	enum hotcell_isolation once_isolation; /* …and in this isolation */
@@ -69,6 +70,7 @@ struct hotcell_options {
 	int (*start_warden)(
 		void *context, const char *isolation, int *ret_socket, struct hotcell_error *e);
 	int has_kvm; /* with start_warden: whether those wardens can open /dev/kvm */
+	int wardens_are_sealed; /* likewise: they know what languages need, and will hear no more of it */
 	/* A language file that could not be used: "file:line: key: what is wrong". */
 	void (*on_problem)(void *context, const char *text);
 	void *context;
@@ -106,10 +108,18 @@ struct hotcell_input {
 	size_t data_len;
 };
 
+/* A directory of the machine that the cell shows as /mnt/NAME, read-only; nothing in it can be executed, and
+ * what is mounted below it is not shown. Not in process isolation. */
+struct hotcell_mount {
+	const char *source; /* absolute; in or below one of mount_dirs, through no symlink */
+	const char *name;   /* of [A-Za-z0-9._-]; default: the last name of source */
+};
+
 struct hotcell_file {
 	char *path;       /* relative to the workspace; may not be UTF-8 */
 	const char *kind; /* "file", "directory", "symlink", "other" */
 	uint64_t size_bytes;
+	uint64_t changed_ns; /* since 1970; as the cell says */
 	int generated; /* new, or changed since it was put there */
 	int error;     /* errno: it could not be copied to where it was to go */
 };
@@ -123,8 +133,10 @@ struct hotcell_request {
 	const char *entry;    /* which file is run; default: the code, else the only input */
 	const struct hotcell_input *inputs;
 	size_t inputs_count;
-	const char *const *args; /* NULL-terminated, or NULL */
-	const char *const *env;  /* "NAME=value", NULL-terminated, or NULL */
+	const struct hotcell_mount *mounts; /* if the cell was made before: the same */
+	size_t mounts_count;                /* up to 8 */
+	const char *const *args;            /* NULL-terminated, or NULL */
+	const char *const *env;             /* "NAME=value", NULL-terminated, or NULL */
 	const void *stdin_data;
 	size_t stdin_len;
 	int stdin_fd; /* read as the program reads, if have_stdin_fd; not closed */
@@ -132,6 +144,9 @@ struct hotcell_request {
 	enum hotcell_isolation isolation;
 	enum hotcell_network network;
 	struct hotcell_limits limits;
+	/* For what `limits` leaves 0; NULL: the library's. What of these cannot be held is reported, no reason
+	 * to refuse; and a language that needs more memory or processes than these gets them. */
+	const struct hotcell_limits *limits_default;
 	uint64_t max_output;       /* of a stream, in the result; the rest is cut. 0 = 1 MB */
 	int last_line;             /* echo the value of a last expression */
 	int trace;                 /* system calls, on stderr; in vm isolation only */
@@ -153,6 +168,9 @@ struct hotcell_request {
 	/* For each generated file, in place of output_dir: a descriptor to write it to, which stays the
 	 * caller's; -1: it is not wanted. Also called for what is no regular file: answer -1. */
 	int (*open_file)(void *context, const struct hotcell_file *file);
+	/* A stream is longer than max_output: a descriptor that all of the output is written to, from its
+	 * beginning and in the order in which it came; it stays the caller's. -1: it is cut, and that is all. */
+	int (*open_overflow)(void *context);
 	void *context;
 };
 
@@ -203,6 +221,7 @@ struct hotcell_result {
 	char isolation_why[160];
 	int warm;       /* a warm machine served it, or an interpreter that had waited for it */
 	char *language; /* its id */
+	char *code_file; /* that the code was put into, in a cell that was made before and is not emptied; NULL: none */
 	struct hotcell_compile compile;
 	struct hotcell_file *files; /* new or changed */
 	size_t files_count;
@@ -247,7 +266,7 @@ int hotcell_finish(struct hotcell_work *work, struct hotcell_result **ret, struc
 
 /* ---- cells made ahead ---- */
 
-/* A cell for runs of `request`'s language, isolation, network and limits. Returns at once: it is
+/* A cell for runs of `request`'s language, isolation, network, mounts and limits. Returns at once: it is
  * built in the background. */
 int hotcell_cell_make(struct hotcell *h, const struct hotcell_request *request,
 	struct hotcell_cell **ret, struct hotcell_error *e);
@@ -272,6 +291,7 @@ enum hotcell_files_kind {
 	HOTCELL_FILES_LIST,   /* → result->files, all of them */
 	HOTCELL_FILES_GET,    /* → fd, from its start; result->files[0] tells its size */
 	HOTCELL_FILES_REMOVE, /* a file, or a directory with all that is in it */
+	HOTCELL_FILES_CLEAR,  /* all there are, and those of /tmp */
 };
 
 struct hotcell_files {
@@ -298,6 +318,7 @@ struct hotcell_language {
 	int installed;   /* a program for it is there */
 	int vm;          /* it can be run in vm isolation, on a machine that has it */
 	int keeps_state; /* hotcell_request.keep */
+	int last_line;               /* hotcell_request.last_line */
 	int compiles;
 	const char *const *profiles; /* of warm machines; NULL-terminated, never NULL */
 	const char *const *aliases;  /* likewise */
@@ -311,6 +332,17 @@ int hotcell_languages(struct hotcell *h, struct hotcell_language **ret, size_t *
 	struct hotcell_error *e);
 void hotcell_languages_free(struct hotcell_language *languages, size_t count);
 
+/* What would be done with a request, without doing it. */
+struct hotcell_plan {
+	const char *language;             /* its id */
+	enum hotcell_isolation isolation; /* never auto */
+	const char *profile;              /* of the warm machine or driver that would serve it; NULL: none */
+	int is_ready;                     /* with a profile: it would come from a snapshot that is there */
+	int compiles;                     /* in a cell of its own, before it is run */
+};
+int hotcell_plan(struct hotcell *h, const struct hotcell_request *request, struct hotcell_plan *ret,
+	struct hotcell_error *e);
+
 /* Gets ready what runs of the request's language, isolation and profile need and what takes time: which
  * program it is and of which version, and the snapshot. Without waiting, like hotcell_start(). */
 struct hotcell_preparation;
@@ -321,6 +353,8 @@ int hotcell_prepare_done(const struct hotcell_preparation *preparation);
 int hotcell_prepare_finish(struct hotcell_preparation *preparation, struct hotcell_error *e);
 /* Whether all wardens that were started are alive. The next cell of one that is not starts another. */
 int hotcell_is_well(const struct hotcell *h);
+/* Starts those again that are not, before somebody needs them. */
+int hotcell_mend(struct hotcell *h, struct hotcell_error *e);
 
 const char *hotcell_version(void);
 

@@ -25,7 +25,7 @@ const Module = require('node:module');
 const path = require('node:path');
 const v8 = require('node:v8');
 const vm = require('node:vm');
-const { showLastLine } = require('./last_line.js');
+const { showLastLine, warmUp } = require('./last_line.js');
 const session = require('./session.js');
 
 const REQUESTS = 999;
@@ -531,6 +531,8 @@ if (typeof process._fatalException === 'function') {
 process.once('worker', () => v8.setFlagsFromString('--random-seed=0'));
 process.execArgv = process.execArgv.filter((flag) => flag !== '--no-memory-reducer');
 samplesDir = fs.mkdtempSync('/tmp/sample-');
+if (!byPipes)
+	warmUp();
 pipe = firstPipe();
 process.on('beforeExit', onSampleEnd);
 if (!byPipes) {

@@ -51,6 +51,9 @@ def run(namespace, preload):
     WORKSPACE = "/workspace/"
     USUAL_PATH = "/workspace/main.py"
     USUAL = b"a\0/workspace/main.py\0000\0000\000"  # what most requests begin with
+    # And those that come by a service, which shows the value of a last expression.
+    SERVED_PATH = "/workspace/__main__.py"
+    SERVED = b"la\0/workspace/__main__.py\0000\0000\000"
     INTERRUPTED = object()  # an exit status: killed by SIGINT, as the interpreter does it to itself
     DECLARES_ENCODING = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*[-\w.]+").match
     own = namespace["__file__"]
@@ -262,9 +265,18 @@ def run(namespace, preload):
         namespace.update(usual_names)
         return finish(execute(data[len(USUAL):-SEED_SIZE], USUAL_PATH, False))
 
+    def serve_served(data):
+        put_on(SERVED_PATH, [])
+        fresh_randomness(data[-SEED_SIZE:])
+        namespace.clear()
+        namespace.update(served_names)
+        return finish(execute(data[len(SERVED):-SEED_SIZE], SERVED_PATH, True))
+
     def serve(data):
         if data.startswith(USUAL):
             return serve_usual(data)
+        if data.startswith(SERVED):
+            return serve_served(data)
         flags, path, arguments, environment, source = parse(data[:-SEED_SIZE])
         for variable in environment:
             name, _, value = variable.partition("=")
@@ -398,6 +410,7 @@ def run(namespace, preload):
             sys.stdout = sys.stderr = io.TextIOWrapper(io.BytesIO(), write_through=True)
             serve(program + bytes(SEED_SIZE))
             serve(USUAL + b"print(sum(range(101)))" + bytes(SEED_SIZE))
+            serve(SERVED + b"print(sum(range(101)))" + bytes(SEED_SIZE))
             serve(failure + bytes(SEED_SIZE))
             serve_kept(b"k" + USUAL + b"x = 1\nprint(x)" + bytes(SEED_SIZE))
             serve_kept(b"k" + USUAL + b"1/0" + bytes(SEED_SIZE))
@@ -418,6 +431,7 @@ def run(namespace, preload):
     exit_hooks = len(threading._threading_atexits)
     is_warming = True  # the modules' own exit hooks are the program's: they are for its end
     usual_names = names_of_main(USUAL_PATH)
+    served_names = names_of_main(SERVED_PATH)
     runs = 0
     in_program = had_input = False
     warm_up()
@@ -428,7 +442,7 @@ def run(namespace, preload):
         os.set_inheritable(ANSWERS, False)
         os.write(ANSWERS, b"r")
     request = receive()
-    if not request.startswith(USUAL):
+    if not request.startswith((USUAL, SERVED)):
         request = keep_on(request)
     own_pid = os.getpid()
     status = serve(request)

@@ -1,5 +1,7 @@
 #include "base/utf8.h"
 
+#include <string.h>
+
 #include <stdint.h>
 
 /* How many bytes of `p` form one valid character; 0 if none, with *ret_bad set to the length of
@@ -75,4 +77,30 @@ void utf8_add_replaced(struct buf *ret, const char *data, size_t len)
 		from = at;
 	}
 	buf_add(ret, data + from, at - from);
+}
+
+/* How many bytes at the end begin a letter and do not finish it. */
+static size_t unfinished(const char *data, size_t len)
+{
+	for (size_t back = 1; back <= 3 && back <= len; back++) {
+		unsigned char c = (unsigned char)data[len - back];
+		size_t whole = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : c >= 0xc0 ? 2 : 1;
+
+		if ((c & 0xc0) == 0x80)
+			continue;
+		return whole > back && c < 0xf8 ? back : 0;
+	}
+	return 0;
+}
+
+void utf8_join(struct utf8_tail *tail, const char *data, size_t len, struct buf *ret)
+{
+	size_t rest;
+
+	buf_add(ret, tail->bytes, tail->len);
+	buf_add(ret, data, len);
+	rest = unfinished(ret->data, ret->len);
+	ret->len -= rest;
+	memcpy(tail->bytes, ret->data + ret->len, rest);
+	tail->len = rest;
 }

@@ -192,24 +192,62 @@ static bool has_controllers(int dir_fd, const char *file)
 	return has_controller(dir_fd, file, "memory") && has_controller(dir_fd, file, "pids");
 }
 
-/* Only we and our parent (the engine that started us) are in it. */
-static bool is_ours_alone(int dir_fd, bool *ret_empty)
+/* Another child of our parent, and one of us: a service's daemon, or its other wardens. */
+static bool is_sibling(long pid)
+{
+	char path[64];
+	char text[512];
+	char *behind;
+	long parent = 0;
+
+	snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
+	if (fd_read_text(AT_FDCWD, path, text, sizeof(text)) || !strstr(text, "(hotcell-"))
+		return false;
+	behind = strrchr(text, ')');
+	return behind && sscanf(behind + 1, " %*c %ld", &parent) == 1 && parent == getppid();
+}
+
+/* Calls for each process in it, until that returns false. */
+static bool each_process(int dir_fd, bool (*on_process)(int dir_fd, long pid), unsigned *ret_count)
 {
 	auto_buf struct buf text = { 0 };
 	struct err ignored;
 	char *save;
 
-	*ret_empty = true;
+	*ret_count = 0;
 	if (fd_slurp(dir_fd, "cgroup.procs", PROC_FILE_MAX, &text, &ignored) || !text.data)
 		return false;
 	for (char *line = strtok_r(text.data, "\n", &save); line;
 		line = strtok_r(NULL, "\n", &save)) {
-		long pid = strtol(line, NULL, 10);
-
-		*ret_empty = false;
-		if (pid != getpid() && pid != getppid())
+		++*ret_count;
+		if (!on_process(dir_fd, strtol(line, NULL, 10)))
 			return false;
 	}
+	return true;
+}
+
+/* We, our parent (the engine or the supervisor that started us), and what else that has started of ours. */
+static bool is_ours(int dir_fd, long pid)
+{
+	(void)dir_fd;
+	return pid == getpid() || pid == getppid() || is_sibling(pid);
+}
+
+static bool is_ours_alone(int dir_fd, bool *ret_empty)
+{
+	unsigned count;
+	bool alone = each_process(dir_fd, is_ours, &count);
+
+	*ret_empty = count == 0;
+	return alone;
+}
+
+static bool move_aside(int dir_fd, long number)
+{
+	char pid[32];
+
+	snprintf(pid, sizeof(pid), "%ld", number);
+	fd_write_text(dir_fd, ASIDE_PROCS, pid);
 	return true;
 }
 
@@ -217,12 +255,11 @@ static bool is_ours_alone(int dir_fd, bool *ret_empty)
  * exempt). If the processes are ours, they can stand aside. */
 static int step_aside(int dir_fd)
 {
-	char pid[32];
+	unsigned ignored;
 
 	if (mkdirat(dir_fd, ASIDE + 1, 0755) && errno != EEXIST)
 		return -1;
-	snprintf(pid, sizeof(pid), "%ld", (long)getppid());
-	fd_write_text(dir_fd, ASIDE_PROCS, pid);
+	each_process(dir_fd, move_aside, &ignored);
 	return fd_write_text(dir_fd, ASIDE_PROCS, "0");
 }
 

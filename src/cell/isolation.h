@@ -10,6 +10,8 @@
 
 struct isolation_options {
 	const char *drivers; /* directory of hotcell's drivers, or NULL */
+	/* Directories below which cells may ask for mounts; NULL-terminated, or NULL. They stay. */
+	const char *const *mount_dirs;
 	bool host_network;   /* cells may be given the machine's network */
 	bool memory_is_soft; /* no cgroup counts it: what a watch cannot see is not to be had */
 	void (*inside)(const struct cell_inside *inside);
@@ -30,6 +32,9 @@ struct isolation {
 	int (*prepare)(const struct isolation_options *options, void **ret_state, struct err *e);
 	int (*allow)(void *state, const char *path, struct err *e);
 	int (*find_need)(void *state, const char *path);
+	/* The number of the directory that a mount's source lies below, and the path from there. NULL: it
+	 * has no mounts. */
+	int (*find_mount)(void *state, const char *source, const char **ret_below, struct err *e);
 	int (*seal)(void *state, struct err *e);
 	int (*make)(void *state, const struct cell_spec *spec, struct isolation_made *ret,
 		struct err *e);

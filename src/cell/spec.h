@@ -10,6 +10,13 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+/* A directory of the machine, shown as /mnt/name. */
+struct cell_mount {
+	unsigned dir;      /* which of the directories that the warden was given */
+	const char *below; /* the path from there; "" = that very directory */
+	const char *name;
+};
+
 struct cell_spec {
 	struct limits limits;
 	enum network_kind network;
@@ -18,6 +25,8 @@ struct cell_spec {
 	const struct cgroup *cgroup;
 	unsigned needs[MAKE_BINDS_MAX]; /* indices into the template's needs */
 	unsigned needs_count;
+	struct cell_mount mounts[MOUNTS_MAX];
+	unsigned mounts_count;
 	int control_fd;  /* all three are the child's from here on */
 	int lifeline_fd; /* read end */
 	int report_fd;   /* write end: the child says here why it failed */

@@ -12,6 +12,15 @@ enum {
 int cmd_run(int argc, char **argv);
 int cmd_languages(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
+int cmd_serve(int argc, char **argv);
+int cmd_keys(int argc, char **argv);
+int cmd_session(int argc, char **argv);
+int cmd_files(int argc, char **argv);
+int cmd_top(int argc, char **argv);
+
+/* Programs of their own, so that what they link does not slow down `hotcell run`: beside this one, else
+ * as installed. argv[0] is the command. Returns only if it cannot be started. */
+int become(const char *program, char **argv);
 
 /* Prints "hotcell: text" to stderr and returns EXIT_HOTCELL. */
 int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -1,94 +1,22 @@
 #include "cli/cli.h"
 #include "cli/json.h"
 #include "cli/options.h"
+#include "cli/show.h"
 
 #include "base/own.h"
 #include "base/path.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
-
-enum { CODE_PIECE = 65536, CODE_MAX = 256 << 20 };
-
-/* What of a program's output goes where, and what may go wrong with it. */
-struct show {
-	const struct run_options *options;
-	uint64_t shown[2];
-	int signal_fd;
-	bool interrupted;
-	int error; /* errno of a write: nobody takes our output any more */
-};
-
-/* Waits until `fd` takes a small piece, or a signal comes: a reader that does not read must not
- * make us deaf. */
-static void wait_for_room(struct show *s, int fd)
-{
-	struct pollfd fds[2] = {
-		{ .fd = fd, .events = POLLOUT },
-		{ .fd = s->signal_fd, .events = POLLIN },
-	};
-
-	if (poll(fds, 2, -1) > 0 && fds[1].revents)
-		s->interrupted = true;
-}
-
-static void show(struct show *s, int fd, const char *data, size_t len)
-{
-	while (len && !s->interrupted && !s->error) {
-		ssize_t n;
-
-		wait_for_room(s, fd);
-		if (s->interrupted)
-			return;
-		/* A pipe that has room has it for this much. */
-		n = write(fd, data, len < PIPE_BUF ? len : PIPE_BUF);
-		if (n < 0 && errno != EAGAIN && errno != EINTR)
-			s->error = errno;
-		if (n > 0) {
-			data += n;
-			len -= (size_t)n;
-		}
-	}
-}
 
 static void on_output(
 	void *context, enum hotcell_stream stream, int compiling, const char *data, size_t len)
 {
-	struct show *s = context;
-	bool is_err = stream == HOTCELL_STDERR || compiling;
-	uint64_t most = s->options->max_output_given ? s->options->request.max_output : UINT64_MAX;
-	uint64_t room = most > s->shown[is_err] ? most - s->shown[is_err] : 0;
-
-	if (len > room)
-		len = (size_t)room;
-	s->shown[is_err] += len;
-	show(s, is_err ? STDERR_FILENO : STDOUT_FILENO, data, len);
-}
-
-static int read_code(struct run_options *o)
-{
-	ssize_t n;
-
-	do {
-		n = read(STDIN_FILENO, buf_reserve(&o->code, CODE_PIECE), CODE_PIECE);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return complain("standard input: %s", strerror(errno));
-		o->code.len += (size_t)n;
-		if (o->code.len > CODE_MAX)
-			return complain("standard input: more than %d MiB of code", CODE_MAX >> 20);
-	} while (n);
-	buf_add(&o->code, "", 0);
-	o->request.code = o->code.data;
-	o->request.code_len = o->code.len;
-	return 0;
+	show_output(context, stream == HOTCELL_STDERR || compiling, data, len);
 }
 
 /* FILE becomes one more input, and the one that is run. */
@@ -118,25 +46,6 @@ static int open_stdin(struct run_options *o)
 	if (fstat(o->request.stdin_fd, &status) == 0 && S_ISDIR(status.st_mode))
 		return complain("stdin = '%s': it is a directory", o->stdin_path);
 	return 0;
-}
-
-/* Ctrl-C and friends end the cell, not us: the result is still told. What we were started with as
- * ignored (nohup, a background job of a script) stays so. */
-static int catch_signals(void)
-{
-	static const int ending[] = { SIGINT, SIGTERM, SIGHUP };
-	sigset_t set;
-
-	sigemptyset(&set);
-	for (size_t i = 0; i < COUNT(ending); i++) {
-		struct sigaction now;
-
-		if (sigaction(ending[i], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
-			sigaddset(&set, ending[i]);
-	}
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	signal(SIGPIPE, SIG_IGN);
-	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
 static int wait_for(struct hotcell *h, struct hotcell_work *work, struct show *s,
@@ -229,12 +138,16 @@ static int run(struct run_options *o)
 	struct hotcell_options options = {
 		.language_dirs = o->language_dirs,
 		.allow_host_network = o->request.network == HOTCELL_NETWORK_HOST,
+		.mount_dirs = o->mount_dirs,
 		.once = 1,
 		.once_language = o->request.language,
 		.once_isolation = o->request.isolation,
 		.on_problem = complain_of_language,
 	};
-	struct show s = { .options = o, .signal_fd = catch_signals() };
+	struct show s = {
+		.most = o->max_output_given ? o->request.max_output : UINT64_MAX,
+		.signal_fd = show_catch_signals(),
+	};
 	struct hotcell_result *result = NULL;
 	struct hotcell_error e = { 0 };
 	struct hotcell_work *work;
@@ -258,11 +171,16 @@ static int run(struct run_options *o)
 int cmd_run(int argc, char **argv)
 {
 	static struct run_options o;
+	static char command[] = "run";
 	int status = 0;
 
 	options_parse(&o, argc, argv);
+	if (options_want_server(&o)) {
+		argv[0] = command;
+		return become("hotcell-client", argv);
+	}
 	if (o.code_file && strcmp(o.code_file, "-") == 0)
-		status = read_code(&o);
+		status = options_read_code(&o);
 	else if (o.code_file)
 		add_code_file(&o);
 	if (!status)

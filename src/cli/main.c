@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,33 +10,19 @@ static const struct command {
 	const char *name;
 	int (*run)(int argc, char **argv);
 	const char *what;
+	const char *program; /* that has it, if it is not this one */
 } commands[] = {
 	{ "run", cmd_run, "run code in a fresh cell" },
 	{ "languages", cmd_languages, "list languages and what of them is installed" },
+	{ "serve", NULL, "serve the HTTP API", "hotcell-daemon" },
+	{ "keys", NULL, "add, list and revoke keys of the service's clients", "hotcell-daemon" },
+	{ "session", NULL, "use sessions of a service", "hotcell-client" },
+	{ "files", NULL, "use files that a service keeps", "hotcell-client" },
+	{ "top", NULL, "watch a service at work", "hotcell-client" },
 	{ "doctor", cmd_doctor, "say which protections hold on this machine" },
 };
 
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
-
-int complain(const char *format, ...)
-{
-	va_list args;
-
-	fputs("hotcell: ", stderr);
-	va_start(args, format);
-	vfprintf(stderr, format, args);
-	va_end(args);
-	fputc('\n', stderr);
-	return EXIT_HOTCELL;
-}
-
-int stdout_finish(void)
-{
-	if (fflush(stdout) == 0 && !ferror(stdout))
-		return 0;
-	complain("write to standard output: %s", strerror(errno));
-	return -1;
-}
 
 void complain_of_language(void *context, const char *text)
 {
@@ -70,6 +55,28 @@ static void open_standard_descriptors(void)
 		close(fd);
 }
 
+int become(const char *program, char **argv)
+{
+	char path[4096];
+	ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 64);
+	char *slash;
+
+	if (len > 0) {
+		path[len] = '\0';
+		slash = strrchr(path, '/');
+		strcpy(slash + 1, program);
+		execv(path, argv);
+	}
+	snprintf(path, sizeof(path), "%s/%s", HOTCELL_LIBEXECDIR, program);
+	execv(path, argv);
+	return complain("start '%s': %s", path, strerror(errno));
+}
+
+static int run_command(const struct command *command, int argc, char **argv)
+{
+	return command->run ? command->run(argc, argv) : become(command->program, argv);
+}
+
 int main(int argc, char **argv)
 {
 	open_standard_descriptors();
@@ -88,6 +95,6 @@ int main(int argc, char **argv)
 	}
 	for (int i = 0; i < COMMANDS; i++)
 		if (strcmp(argv[1], commands[i].name) == 0)
-			return commands[i].run(argc - 1, argv + 1);
+			return run_command(&commands[i], argc - 1, argv + 1);
 	return complain("unknown command '%s'; 'hotcell --help' lists them", argv[1]);
 }

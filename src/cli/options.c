@@ -1,16 +1,19 @@
 #include "cli/options.h"
 
+#include "base/own.h"
 #include "base/path.h"
 #include "cli/cli.h"
-#include "wire/limits.h"
+#include "cli/limit_options.h"
 
 #include <argp.h>
+#include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum key {
-	KEY_LIMIT = 0x100, /* + enum limit */
 	KEY_ISOLATION = 0x200,
 	KEY_MAX_OUTPUT,
 	KEY_ENV,
@@ -24,14 +27,19 @@ enum key {
 	KEY_LANGUAGES,
 	KEY_TRACE,
 	KEY_PROFILE,
+	KEY_LOCAL,
+	KEY_MOUNT,
 };
+
+enum { CODE_PIECE = 65536, CODE_MAX = 256 << 20 };
 
 static const char doc[] =
 	"Runs code in a fresh cell. Its output streams through as it comes, and its exit code is "
 	"hotcell's: 124 when its time was over, 125 when hotcell itself failed."
 	"\vFILE is run under its own name; '-' reads the code from standard input. The language is "
 	"guessed from the file's ending or its #! line. Times are written as 250ms, 10s or 2m, sizes "
-	"as 64k, 256M or 1G.\n\n"
+	"as 64k, 256M or 1G. With --server the service runs it, and what is not given is as the service has "
+	"it.\n\n"
 	"Examples:\n"
 	"  hotcell run -l python -c 'print(6 * 7)'\n"
 	"  hotcell run script.py -f data.csv -o results --timeout 10s\n"
@@ -46,6 +54,8 @@ static const struct argp_option fixed_options[] = {
 	{ "last-line", KEY_LAST_LINE, NULL, 0,
 		"echo the value of a last expression (Python and JavaScript)", 1 },
 	{ "file", 'f', "HOST[:PATH]", 0, "a file or directory for the workspace (repeatable)", 2 },
+	{ "mount", KEY_MOUNT, "DIR[:NAME]", 0,
+		"show the directory DIR in the cell as /mnt/NAME, read-only (repeatable)", 2 },
 	{ "entry", KEY_ENTRY, "PATH", 0, "which file of the workspace is run", 2 },
 	{ "output-dir", 'o', "DIR", 0, "copy files that the run made or changed to DIR", 2 },
 	{ "isolation", KEY_ISOLATION, "KIND", 0,
@@ -66,6 +76,7 @@ static const struct argp_option fixed_options[] = {
 		"print the program's system calls to stderr; with --isolation vm", 5 },
 	{ "quiet", 'q', NULL, 0, "no remarks of hotcell's own, only errors", 5 },
 	{ "languages", KEY_LANGUAGES, "DIR", 0, "further language files (repeatable)", 5 },
+	{ "local", KEY_LOCAL, NULL, 0, "on this machine, though $HOTCELL_SERVER is set", 6 },
 };
 
 enum { FIXED = sizeof(fixed_options) / sizeof(fixed_options[0]) };
@@ -78,75 +89,85 @@ static void add_string(
 	list[(*count)++] = value;
 }
 
-static char *own(struct run_options *o, char *text)
+/* A host file whose name has a colon is meant if it exists. */
+bool options_read_input(const char *value, struct hotcell_input *ret, char **ret_owned)
 {
-	if (o->owned_count < OPTIONS_LIST_MAX)
-		o->owned[o->owned_count++] = text;
-	return text;
+	const char *colon = strrchr(value, ':');
+	char *host = xstrdup(value);
+	char *real = NULL;
+	size_t len = strlen(host);
+
+	*ret = (struct hotcell_input){ .host_path = host };
+	*ret_owned = host;
+	if (colon && access(value, F_OK) != 0) {
+		host[colon - value] = '\0';
+		ret->path = host + (colon - value) + 1;
+		return true;
+	}
+	while (len > 1 && host[len - 1] == '/')
+		host[--len] = '\0';
+	/* "." and ".." have no name to appear under: their resolved one. */
+	if (strcmp(path_base(host), ".") == 0 || strcmp(path_base(host), "..") == 0)
+		real = realpath(host, NULL);
+	if (real) {
+		free(host);
+		ret->host_path = *ret_owned = real;
+		ret->path = path_base(real);
+	}
+	return *path_base(ret->host_path) != '\0';
 }
 
-/* HOST or HOST:PATH. A host file whose name has a colon is meant if it exists. */
 static void add_file(struct argp_state *state, struct run_options *o, const char *value)
 {
 	struct hotcell_input *input = &o->inputs[o->request.inputs_count];
-	const char *colon = strrchr(value, ':');
-	size_t len = strlen(value);
 
 	if (o->request.inputs_count == OPTIONS_LIST_MAX - 1)
 		argp_error(state, "more than %d files", OPTIONS_LIST_MAX - 1);
 	o->request.inputs_count++;
-	if (!colon || access(value, F_OK) == 0) {
-		char *host = own(o, xstrdup(value));
-
-		while (len > 1 && host[len - 1] == '/')
-			host[--len] = '\0';
-		input->host_path = host;
-		/* "." and ".." have no name to appear under: their resolved one. */
-		if (strcmp(path_base(host), ".") == 0 || strcmp(path_base(host), "..") == 0) {
-			char *real = realpath(host, NULL);
-
-			input->path = real ? path_base(own(o, real)) : NULL;
-		}
-		if (*path_base(input->path ? input->path : host) == '\0')
-			argp_error(state, "file = '%s': it has no name of its own; give HOST:PATH",
-				value);
-		return;
-	}
-	input->host_path = own(o, strndup(value, (size_t)(colon - value)));
-	input->path = colon + 1;
+	if (!options_read_input(value, input, &o->owned[o->owned_count++]))
+		argp_error(state, "file = '%s': it has no name of its own; give HOST:PATH", value);
 }
 
-static uint64_t *limit_field(struct hotcell_limits *l, enum limit which)
+/* Freed with the options. */
+static char *own(struct run_options *o, char *text)
 {
-	switch (which) {
-	case LIMIT_WALL_MS:
-		return &l->wall_ms;
-	case LIMIT_CPU_MS:
-		return &l->cpu_ms;
-	case LIMIT_MEMORY_BYTES:
-		return &l->memory_bytes;
-	case LIMIT_PROCESSES:
-		return &l->processes;
-	case LIMIT_DISK_BYTES:
-		return &l->disk_bytes;
-	case LIMIT_FILE_BYTES:
-		return &l->file_bytes;
-	case LIMIT_OPEN_FILES:
-		return &l->open_files;
-	case LIMIT_CPUS_MILLI:
-		return &l->cpus_milli;
-	default:
-		return &l->output_bytes;
-	}
+	if (o->owned_count < OPTIONS_OWNED_MAX)
+		o->owned[o->owned_count++] = text;
+	return text;
 }
 
-static void set_limit(
-	struct argp_state *state, struct run_options *o, enum limit which, const char *value)
+static bool is_directory(const char *path)
 {
-	struct err e;
+	struct stat status;
 
-	if (limit_parse(which, value, limit_field(&o->request.limits, which), &e))
-		argp_error(state, "--%s", e.text);
+	return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+/* DIR or DIR:NAME, as with files. Only what it resolves to is told to the warden. */
+static void add_mount(struct argp_state *state, struct run_options *o, const char *value)
+{
+	const char *colon = access(value, F_OK) ? strrchr(value, ':') : NULL;
+	size_t len = colon ? (size_t)(colon - value) : strlen(value);
+	auto_free char *given = xasprintf("%.*s", (int)len, value);
+	struct hotcell_mount *mount = &o->mounts[o->request.mounts_count];
+	const char *name;
+	char *real;
+
+	if (o->request.mounts_count == MOUNTS_MAX)
+		argp_error(state, "more than %d mounts", MOUNTS_MAX);
+	real = realpath(given, NULL);
+	if (!real)
+		argp_error(state, "mount = '%s': %s", value, strerror(errno));
+	while (len > 1 && given[len - 1] == '/')
+		given[--len] = '\0';
+	/* "." and ".." have no name to appear under: their resolved one. */
+	name = path_base(given);
+	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+		name = path_base(real);
+	o->mount_dirs[o->request.mounts_count++] = mount->source = own(o, real);
+	mount->name = own(o, xstrdup(colon ? colon + 1 : name));
+	if (!is_directory(real))
+		argp_error(state, "mount = '%s': it is not a directory", value);
 }
 
 static void set_max_output(struct argp_state *state, struct run_options *o, const char *value)
@@ -162,28 +183,32 @@ static void set_max_output(struct argp_state *state, struct run_options *o, cons
 	o->max_output_given = true;
 }
 
-static void set_isolation(struct argp_state *state, struct run_options *o, const char *value)
+bool options_find_isolation(const char *name, enum hotcell_isolation *ret)
 {
-	if (strcmp(value, "auto") == 0)
-		o->request.isolation = HOTCELL_ISOLATION_AUTO;
-	else if (strcmp(value, "vm") == 0)
-		o->request.isolation = HOTCELL_ISOLATION_VM;
-	else if (strcmp(value, "container") == 0)
-		o->request.isolation = HOTCELL_ISOLATION_CONTAINER;
-	else if (strcmp(value, "process") == 0)
-		o->request.isolation = HOTCELL_ISOLATION_PROCESS;
-	else
-		argp_error(state, "isolation = '%s': want auto, vm, container or process", value);
+	static const struct {
+		const char *name;
+		enum hotcell_isolation isolation;
+	} names[] = {
+		{ "auto", HOTCELL_ISOLATION_AUTO },
+		{ "vm", HOTCELL_ISOLATION_VM },
+		{ "container", HOTCELL_ISOLATION_CONTAINER },
+		{ "process", HOTCELL_ISOLATION_PROCESS },
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(names[i].name, name) == 0) {
+			*ret = names[i].isolation;
+			return true;
+		}
+	return false;
 }
 
-static void set_network(struct argp_state *state, struct run_options *o, const char *value)
+bool options_find_network(const char *name, enum hotcell_network *ret)
 {
-	if (strcmp(value, "none") == 0)
-		o->request.network = HOTCELL_NETWORK_NONE;
-	else if (strcmp(value, "host") == 0)
-		o->request.network = HOTCELL_NETWORK_HOST;
-	else
-		argp_error(state, "network = '%s': want none or host", value);
+	bool is_host = strcmp(name, "host") == 0;
+
+	*ret = is_host ? HOTCELL_NETWORK_HOST : HOTCELL_NETWORK_NONE;
+	return is_host || strcmp(name, "none") == 0;
 }
 
 static void check_complete(struct argp_state *state, const struct run_options *o)
@@ -195,7 +220,13 @@ static void check_complete(struct argp_state *state, const struct run_options *o
 	if (o->code_file && strcmp(o->code_file, "-") == 0 && o->stdin_path &&
 		strcmp(o->stdin_path, "-") == 0)
 		argp_error(state, "standard input cannot be both the code and the program's input");
-	if (o->request.code && !o->request.language && !o->request.entry &&
+	if (o->request.mounts_count && options_want_server(o))
+		argp_error(state, "--mount is for runs on this machine, not for a service");
+	if (o->is_local && o->server.url)
+		argp_error(state, "both --local and --server were given");
+	if (o->server.key && !options_want_server(o))
+		argp_error(state, "--key is for a service: give --server URL");
+	if (o->request.code && !o->request.language && !o->request.entry && !o->session_id &&
 		strncmp(o->request.code, "#!", 2) != 0)
 		argp_error(state, "-c needs -l LANG");
 }
@@ -221,10 +252,8 @@ static error_t on_option(int key, char *value, struct argp_state *state)
 {
 	struct run_options *o = state->input;
 
-	if (key >= KEY_LIMIT && key < KEY_LIMIT + LIMIT_COUNT) {
-		set_limit(state, o, (enum limit)(key - KEY_LIMIT), value);
+	if (limit_options_set(state, &o->request.limits, key, value))
 		return 0;
-	}
 	switch (key) {
 	case 'l':
 		o->request.language = value;
@@ -242,10 +271,12 @@ static error_t on_option(int key, char *value, struct argp_state *state)
 		o->quiet = true;
 		return 0;
 	case KEY_ISOLATION:
-		set_isolation(state, o, value);
+		if (!options_find_isolation(value, &o->request.isolation))
+			argp_error(state, OPTIONS_BAD_ISOLATION, value);
 		return 0;
 	case KEY_NETWORK:
-		set_network(state, o, value);
+		if (!options_find_network(value, &o->request.network))
+			argp_error(state, OPTIONS_BAD_NETWORK, value);
 		return 0;
 	case KEY_MAX_OUTPUT:
 		set_max_output(state, o, value);
@@ -258,6 +289,9 @@ static error_t on_option(int key, char *value, struct argp_state *state)
 		return 0;
 	case KEY_STDIN:
 		o->stdin_path = value;
+		return 0;
+	case KEY_MOUNT:
+		add_mount(state, o, value);
 		return 0;
 	case KEY_ENTRY:
 		o->request.entry = value;
@@ -280,6 +314,12 @@ static error_t on_option(int key, char *value, struct argp_state *state)
 	case KEY_LANGUAGES:
 		add_string(state, o->dirs, &o->dirs_count, value);
 		return 0;
+	case KEY_LOCAL:
+		o->is_local = true;
+		return 0;
+	case ARGP_KEY_INIT:
+		state->child_inputs[0] = &o->server;
+		return 0;
 	case ARGP_KEY_ARG:
 		set_code_file(state, o, value);
 		return 0;
@@ -291,39 +331,50 @@ static error_t on_option(int key, char *value, struct argp_state *state)
 	}
 }
 
-/* The limits' options come from their table. */
-static void make_option_table(struct argp_option *ret, char texts[LIMIT_COUNT][160])
-{
-	memcpy(ret, fixed_options, sizeof(fixed_options));
-	ret += FIXED;
-	for (int i = 0; i < LIMIT_COUNT; i++) {
-		const struct limit_row *row = &limit_table[i];
-		static const char *const metavar[] = { "TIME", "SIZE", "N", "N" };
-		char shown[32];
-
-		snprintf(texts[i], 160, row->by_default ? "%s. Default: %s" : "%s", row->meaning,
-			limit_show(row->unit, row->by_default, shown, sizeof(shown)));
-		*ret++ = (struct argp_option){ row->option, KEY_LIMIT + i, metavar[row->unit], 0,
-			texts[i], 4 };
-	}
-	*ret = (struct argp_option){ 0 };
-}
-
 void options_parse(struct run_options *o, int argc, char **argv)
 {
 	static struct argp_option table[FIXED + LIMIT_COUNT + 1];
-	static char texts[LIMIT_COUNT][160];
-	struct argp argp = { table, on_option, "[FILE|-]", doc, NULL, NULL, NULL };
+	static char texts[LIMIT_COUNT][LIMIT_OPTIONS_TEXT];
+	static const struct argp_child children[] = { { &server_options_argp, 0, NULL, 7 }, { 0 } };
+	struct argp argp = { table, on_option, "[FILE|-]", doc, children, NULL, NULL };
 	static char name[] = "hotcell run";
+	static char name_in_session[] = "hotcell session exec";
 
-	make_option_table(table, texts);
-	argv[0] = name;
+	memcpy(table, fixed_options, sizeof(fixed_options));
+	limit_options_make(table + FIXED, &(struct limit_options){ UINT_MAX, 4, true }, texts);
+	argv[0] = o->session_id ? name_in_session : name;
 	argp_err_exit_status = EXIT_HOTCELL;
 	argp_parse(&argp, argc, argv, 0, NULL, o);
 	o->request.inputs = o->inputs;
+	o->request.mounts = o->mounts;
 	o->request.args = o->args;
 	o->request.env = o->env;
 	o->language_dirs = o->dirs;
+}
+
+bool options_want_server(const struct run_options *o)
+{
+	return o->session_id || (!o->is_local && server_options_are_given(&o->server));
+}
+
+int options_read_code(struct run_options *o)
+{
+	ssize_t n;
+
+	do {
+		n = read(STDIN_FILENO, buf_reserve(&o->code, CODE_PIECE), CODE_PIECE);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return complain("standard input: %s", strerror(errno));
+		o->code.len += (size_t)n;
+		if (o->code.len > CODE_MAX)
+			return complain("standard input: more than %d MiB of code", CODE_MAX >> 20);
+	} while (n);
+	buf_add(&o->code, "", 0);
+	o->request.code = o->code.data;
+	o->request.code_len = o->code.len;
+	return 0;
 }
 
 void options_free(struct run_options *o)

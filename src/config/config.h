@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 struct config_list {
 	char **at; /* NULL-terminated, never NULL */
@@ -24,11 +25,11 @@ enum config_reuse { CONFIG_REUSE_SAME_OWNER, CONFIG_REUSE_NEVER, CONFIG_REUSE_AL
 
 struct config {
 	/* Where it listens */
-	char *host;        /* 127.0.0.1; "" = no TCP at all */
-	uint64_t port;     /* 8000 */
-	char *socket;      /* the local user's; default: /run/hotcell/hotcell.sock as root, else
+	char *host;    /* 127.0.0.1; "" = no TCP at all */
+	uint64_t port; /* 8000 */
+	char *socket;  /* the local user's; default: /run/hotcell/hotcell.sock as root, else
 	                    * $XDG_RUNTIME_DIR/hotcell.sock, else /tmp/hotcell-UID/hotcell.sock; "none" = no */
-	bool no_auth;      /* no keys, though the address is not loopback */
+	bool no_auth;  /* no keys, though the address is not loopback */
 	struct config_list cors_origins;  /* none */
 	struct config_list allowed_hosts; /* Host headers beside localhost and the like */
 	uint64_t connections_max;         /* 10000 */
@@ -36,16 +37,16 @@ struct config {
 	uint64_t request_bytes_max;       /* 16 MiB: a JSON body */
 
 	/* Who and where it is */
-	char *user;       /* that the daemon becomes if started as root; default "hotcell" if there is one, else a
+	char *user; /* that the daemon becomes if started as root; default "hotcell" if there is one, else a
 	                   * number that nobody has */
-	char *state_dir;  /* /var/lib/hotcell as root, else $XDG_STATE_HOME/hotcell, else ~/.local/state/hotcell */
+	char *state_dir; /* /var/lib/hotcell as root, else $XDG_STATE_HOME/hotcell, else ~/.local/state/hotcell */
 	struct config_list language_dirs;
 
 	/* What a run may have: the default where it does not say, and the most it may ask for */
-	uint64_t timeout_default_ms; /* 2000 */
-	uint64_t timeout_max_ms;     /* 60000; MAX_EXEC_TIMEOUT_MS */
-	uint64_t cpu_default_ms;     /* 5000; CPU_TIME_LIMIT_SEC is in seconds */
-	uint64_t cpu_max_ms;         /* 60000 */
+	uint64_t timeout_default_ms;   /* 2000 */
+	uint64_t timeout_max_ms;       /* 60000; MAX_EXEC_TIMEOUT_MS */
+	uint64_t cpu_default_ms;       /* 5000; CPU_TIME_LIMIT_SEC is in seconds */
+	uint64_t cpu_max_ms;           /* 60000 */
 	uint64_t memory_default_bytes; /* 256 MiB; MEMORY_LIMIT_MB is in MiB */
 	uint64_t memory_max_bytes;     /* 2 GiB */
 	uint64_t processes_default;    /* 64 */
@@ -58,28 +59,29 @@ struct config {
 	uint64_t cpus_max_milli;       /* 0 = all there are */
 
 	/* How many */
-	uint64_t running_max;     /* 0 = two for each processor */
-	uint64_t queue_max;       /* 1000 */
-	uint64_t queue_wait_max_s; /* 60 */
-	uint64_t sessions_max;    /* 1000 */
-	uint64_t session_ttl_s;   /* 900: if it does not say */
+	uint64_t running_max;       /* 0 = two for each processor */
+	uint64_t queue_max;         /* 1000 */
+	uint64_t queue_wait_max_s;  /* 60 */
+	uint64_t sessions_max;      /* 1000 */
+	uint64_t session_ttl_s;     /* 900: if it does not say */
 	uint64_t session_ttl_max_s; /* 86400 */
-	uint64_t batch_max;       /* 1000 runs in one request */
-	uint64_t pool_min;        /* 1: warm cells that wait, of each kind listed in `warm` */
-	uint64_t pool_max;        /* 0 = as many as may run */
-	uint64_t pool_idle_s;     /* 60: after which a pool shrinks to pool_min */
-	struct config_list warm;  /* "python", "python:numpy", "javascript", "python@container": what is kept warm */
-	uint64_t history_max;     /* 100000 runs are remembered */
+	uint64_t batch_max;         /* 1000 runs in one request */
+	uint64_t pool_min;          /* 1: warm cells that wait, of each kind listed in `warm` */
+	uint64_t pool_max;          /* 0 = twice as many as may run */
+	uint64_t pool_idle_s;       /* 60: after which a pool shrinks to pool_min */
+	struct config_list
+		warm; /* "python", "python:numpy", "javascript", "python@container": what is kept warm */
+	uint64_t history_max; /* 100000 runs are remembered */
 
 	/* What is allowed */
-	enum config_reuse reuse;     /* same-owner */
-	uint64_t reuse_max;          /* 1000 runs in one machine */
-	bool allow_process;          /* isolation: process */
+	enum config_reuse reuse; /* same-owner */
+	uint64_t reuse_max;      /* 1000 runs in one machine */
+	bool allow_process;      /* isolation: process */
 	bool allow_host_network;
-	struct config_list mounts;   /* directories below which sessions may mount */
-	char *check;                 /* a program that is asked before each run; "" = none */
-	uint64_t check_timeout_ms;   /* 2000 */
-	uint64_t drain_s;            /* 30: that runs have to end after SIGTERM */
+	struct config_list mounts; /* directories below which sessions may mount */
+	char *check;               /* a program that is asked before each run; "" = none */
+	uint64_t check_timeout_ms; /* 2000 */
+	uint64_t drain_s;          /* 30: that runs have to end after SIGTERM */
 
 	enum log_level log_level;
 	enum log_format log_format;
@@ -88,15 +90,25 @@ struct config {
 enum config_flag_found { CONFIG_FLAG_NOT_OURS, CONFIG_FLAG_ALONE, CONFIG_FLAG_WITH_VALUE };
 
 /* Defaults, file, environment, then flags: `argv` from the first word behind "serve", `--name value` or
- * `--name=value`; booleans alone. ret_rest gets the indices of words that are no settings (NULL: there may be
- * none). -1 with *e. */
+ * `--name=value`; booleans alone or `--name=no`; lists with commas, or the flag several times. --config (or
+ * HOTCELL_CONFIG) names the file. Any other word is an error. Where one sets a default above the maximum that
+ * nobody set, or the other way round, the one that nobody set follows. -1 with *e, which says where it stands. */
 int config_load(int argc, char **argv, struct config **ret, struct err *e);
+/* The defaults and this text of a file, called `name` in messages. With config_print() one process can hand its
+ * settings to another, whose own defaults (another user's) would be different. */
+int config_parse(
+	const char *name, const char *text, size_t len, struct config **ret, struct err *e);
 void config_free(struct config *c);
-/* As a YAML file with every setting, its sentence and its bounds. */
+/* The ids of `user`: a name, or a number that is both. */
+int config_find_user(const struct config *c, uid_t *ret_uid, gid_t *ret_gid, struct err *e);
+/* Makes state_dir and what is above it, if need be. As root it is given to `user`, if it is new or empty: what root then
+ * makes in it for the service goes to its owner. */
+int config_make_state_dir(const struct config *c, struct err *e);
+/* As a YAML file with every setting, its sentence and its bounds; config_parse() of it gives the same settings. */
 void config_print(const struct config *c, FILE *to);
-/* For --help, and for the manual. */
+/* For --help. */
 void config_print_flags(FILE *to);
-/* Whether a flag is in the table, and takes a value. */
+/* Whether a flag is in the table (or is --config), and takes a value. */
 enum config_flag_found config_find_flag(const char *word);
 
 #endif

@@ -30,8 +30,9 @@ bool again_wanted(struct hotcell_work *work, const struct msg_exited *m)
 {
 	const struct hotcell_request *q = &work->request;
 
-	if (q->isolation != HOTCELL_ISOLATION_AUTO || q->cell || work->raw_argv || q->trace ||
-		q->profile || !is_unseen(work))
+	/* A cell that is to be used again has what others left in it. */
+	if (q->isolation != HOTCELL_ISOLATION_AUTO || (q->cell && !work->clears && !q->cell_ends) ||
+		work->raw_argv || q->trace || q->profile || !is_unseen(work))
 		return false;
 	if (misses_call(work, m))
 		snprintf(work->why, sizeof(work->why),

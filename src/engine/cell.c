@@ -11,7 +11,15 @@
 #define CELL_WORKSPACE "/workspace" /* in every kind of cell that has a root of its own */
 
 /* CPU_SLACK_US, for each millisecond of the limit: so little of a cell's time that it does not matter. */
-enum { CONTROL_BUFFER = 4 * FRAME_MAX, CPU_SLACK_US = 10 };
+enum { CONTROL_BUFFER = 4 * FRAME_MAX, CPU_SLACK_US = 10, UNASKED_MAX = 100000 };
+
+void cell_on_unasked(struct hotcell_cell *cell)
+{
+	if (cell->gone || ++cell->unasked != UNASKED_MAX)
+		return;
+	err_set(&cell->failure, ERR_PROTOCOL, "the cell sent what it must not send");
+	cell_kill(cell);
+}
 
 static void on_frame(struct hotcell_cell *cell, uint8_t type, struct frame_in *in)
 {
@@ -19,6 +27,8 @@ static void on_frame(struct hotcell_cell *cell, uint8_t type, struct frame_in *i
 		cell->driver_waits = true;
 	else if (cell->work)
 		run_on_frame(cell->work, type, in);
+	else
+		cell_on_unasked(cell);
 }
 
 void cell_notice(struct hotcell_cell *cell)
@@ -48,7 +58,7 @@ static void on_event(struct hotcell *h, struct source *source, uint32_t events)
 		} else if (got == 0 || errno != EAGAIN) {
 			/* What ended it, the warden will tell. A cell that sends what cannot be a
 			 * frame is not listened to any more. */
-			epoll_ctl(h->epoll_fd, EPOLL_CTL_DEL, cell->control_fd, NULL);
+			source_remove(h, &cell->source, cell->control_fd);
 			cell->is_deaf = true;
 			if (got < 0 && errno == EBADMSG)
 				err_set(&cell->failure, ERR_PROTOCOL,
@@ -58,11 +68,13 @@ static void on_event(struct hotcell *h, struct source *source, uint32_t events)
 		}
 		return; /* one thing at a time: the work may be done, and the cell gone */
 	}
-	if (events & EPOLLOUT) {
+	if ((events & EPOLLOUT) && cell->wants_room) {
 		cell->wants_room = false;
 		cell_watch(cell);
 		if (work)
 			run_on_room(work);
+		else if (cell->owes_clear)
+			cell_clear(cell);
 	}
 }
 
@@ -80,27 +92,27 @@ void cell_watch(struct hotcell_cell *cell)
 	epoll_ctl(cell->engine->epoll_fd, EPOLL_CTL_MOD, cell->control_fd, &event);
 }
 
-void cell_drain(struct hotcell_cell *cell)
+void cell_end(struct hotcell_cell *cell)
 {
 	struct hotcell *h = cell->engine;
+	struct hotcell_work *work = cell->work;
+	uint32_t id = cell->id;
+	struct frame_in in;
+	uint8_t type;
 
-	while (cell->work) {
-		struct frame_in in;
-		uint8_t type;
-
-		if (frame_recv(cell->control_fd, h->in_buffer, MSG_DONTWAIT, &type, &in, NULL) != 1)
-			return;
-		/* Handling the last one may end the work, and free an own cell with it. */
-		if (type == CELL_OUTPUT || type == CELL_EXITED)
-			run_on_frame(cell->work, type, &in);
-		else
-			return;
-	}
+	cell->gone = true;
+	while (work && run_is_in(work, id) &&
+		frame_recv(cell->control_fd, h->in_buffer, MSG_DONTWAIT, &type, &in, NULL) == 1 &&
+		(type == CELL_OUTPUT || type == CELL_EXITED))
+		run_on_frame(work, type, &in);
+	/* What it had sent may have ended the work, and freed an own cell with it. */
+	if (work && run_is_in(work, id))
+		run_on_gone(work);
 }
 
 struct hotcell_cell *cell_find(struct hotcell *h, const struct link *link, uint32_t id)
 {
-	struct hotcell_cell *cell = h->cells;
+	struct hotcell_cell *cell = h->cells[id % CELL_ROWS];
 
 	while (cell && (cell->id != id || cell->link != link))
 		cell = cell->next;
@@ -109,18 +121,45 @@ struct hotcell_cell *cell_find(struct hotcell *h, const struct link *link, uint3
 
 static void forget(struct hotcell_cell *cell)
 {
-	struct hotcell_cell **at = &cell->engine->cells;
+	struct hotcell_cell **at = &cell->engine->cells[cell->id % CELL_ROWS];
 
 	while (*at && *at != cell)
 		at = &(*at)->next;
 	if (*at)
 		*at = cell->next;
 	line_close(cell);
-	epoll_ctl(cell->engine->epoll_fd, EPOLL_CTL_DEL, cell->control_fd, NULL);
+	source_remove(cell->engine, &cell->source, cell->control_fd);
 	own_close(&cell->control_fd);
 	free(cell->workspace);
 	strings_free(cell->needs);
+	strings_free(cell->mounts);
 	free(cell);
+}
+
+static int check_mounts(const struct hotcell *h, const struct cell_wish *wish, struct err *e)
+{
+	for (unsigned i = 0; i < wish->mounts_count; i++)
+		if (mount_find_dir((const char *const *)h->mount_dirs, wish->mounts[i].source) < 0)
+			return err_set(e, ERR_INPUT,
+				"'%s' is not below a directory from which mounts are allowed",
+				wish->mounts[i].source);
+	return 0;
+}
+
+/* One text for each mount, so that they can be compared. */
+static char *mount_text(const struct mount_wish *mount)
+{
+	return xasprintf("%s=%s", mount->name, mount->source);
+}
+
+static void remember_what_it_shows(struct hotcell_cell *cell, const struct cell_wish *wish)
+{
+	cell->needs = xalloc((wish->needs_count + 1) * sizeof(char *));
+	for (unsigned i = 0; i < wish->needs_count; i++)
+		cell->needs[i] = xstrdup(wish->needs[i]);
+	cell->mounts = xalloc((wish->mounts_count + 1) * sizeof(char *));
+	for (unsigned i = 0; i < wish->mounts_count; i++)
+		cell->mounts[i] = mount_text(&wish->mounts[i]);
 }
 
 int cell_make(
@@ -134,19 +173,20 @@ int cell_make(
 		.explicit_network = wish->explicit_network,
 		.limits = wish->limits,
 		.binds_count = wish->needs_count,
+		.mounts_count = wish->mounts_count,
 	};
 	struct hotcell_cell *cell;
-	struct epoll_event event = { .events = EPOLLIN };
 	int size = CONTROL_BUFFER;
 	int ends[2];
 
-	if (link_start(h, link, false, e) || link_seal(h, link, e))
+	if (check_mounts(h, wish, e) || link_start(h, link, false, e) || link_seal(h, link, e))
 		return -1;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends))
 		return err_sys(e, "socketpair");
 	setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 	setsockopt(ends[1], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 	memcpy(m.binds, wish->needs, sizeof(m.binds));
+	memcpy(m.mounts, wish->mounts, sizeof(m.mounts));
 	put_make(&h->out, &m);
 	if (link_send(h, link, ends[1], e)) {
 		close(ends[0]);
@@ -164,25 +204,40 @@ int cell_make(
 		cell->workspace = xstrdup(CELL_WORKSPACE);
 	cell->limits = wish->limits;
 	cell->network = wish->network;
-	cell->needs = xalloc((wish->needs_count + 1) * sizeof(char *));
-	for (unsigned i = 0; i < wish->needs_count; i++)
-		cell->needs[i] = xstrdup(wish->needs[i]);
+	remember_what_it_shows(cell, wish);
 	cell->source.on_event = on_event;
-	cell->next = h->cells;
-	h->cells = cell;
-	event.data.ptr = &cell->source;
-	cell->watched = event.events;
-	epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, cell->control_fd, &event);
+	cell->next = h->cells[cell->id % CELL_ROWS];
+	h->cells[cell->id % CELL_ROWS] = cell;
+	cell->watched = EPOLLIN;
+	source_add(h, &cell->source, cell->control_fd, cell->watched);
 	*ret = cell;
 	return 0;
 }
 
-static bool shows(const struct hotcell_cell *cell, const char *need)
+static bool has_string(char *const *list, const char *text)
 {
-	for (char **at = cell->needs; *at; at++)
-		if (strcmp(*at, need) == 0)
+	for (char *const *at = list; *at; at++)
+		if (strcmp(*at, text) == 0)
 			return true;
 	return false;
+}
+
+/* Neither more nor less: as with its network, nobody is to see what was meant for another run. */
+static bool same_mounts(const struct hotcell_cell *cell, const struct cell_wish *wish)
+{
+	unsigned count = 0;
+
+	while (cell->mounts[count])
+		count++;
+	if (count != wish->mounts_count)
+		return false;
+	for (unsigned i = 0; i < count; i++) {
+		auto_free char *text = mount_text(&wish->mounts[i]);
+
+		if (!has_string(cell->mounts, text))
+			return false;
+	}
+	return true;
 }
 
 static bool same_machine(const struct limits *a, const struct limits *b)
@@ -203,10 +258,12 @@ int cell_suit(struct hotcell_cell *cell, const struct cell_wish *wish, struct er
 	if (cell->link->kind != wish->kind || cell->network != wish->network)
 		return err_set(e, ERR_INPUT, "the cell has another isolation or network");
 	for (unsigned i = 0; i < wish->needs_count; i++)
-		if (!shows(cell, wish->needs[i]))
+		if (!has_string(cell->needs, wish->needs[i]))
 			return err_set(e, ERR_INPUT,
 				"the cell does not show '%s', which the language needs",
 				wish->needs[i]);
+	if (!same_mounts(cell, wish))
+		return err_set(e, ERR_INPUT, "the cell was made with other mounts");
 	/* Its disk is a file system that was made with it. */
 	if ((wish->explicit_limits & LIMIT_BIT(LIMIT_DISK_BYTES)) &&
 		wanted.at[LIMIT_DISK_BYTES] != cell->limits.at[LIMIT_DISK_BYTES])
@@ -290,6 +347,16 @@ int cell_send_with(struct hotcell_cell *cell, int fd)
 	cell->wants_room = true;
 	cell_watch(cell);
 	return 1;
+}
+
+int cell_clear(struct hotcell_cell *cell)
+{
+	int sent;
+
+	put_bare(&cell->engine->out, CELL_CLEAR);
+	sent = cell_send(cell);
+	cell->owes_clear = sent == 1;
+	return sent;
 }
 
 void cell_drop(struct hotcell_cell *cell)

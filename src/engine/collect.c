@@ -20,6 +20,20 @@ static const char *const kind_names[] = {
 	[FILE_OTHER] = "other",
 };
 
+/* What was collected so far, and from then on all that comes. A descriptor that takes no more is left alone. */
+static void overflow(struct hotcell_work *work, const struct collected *out, const struct msg_output *m)
+{
+	if (!work->has_overflown) {
+		work->has_overflown = true;
+		work->overflow_fd = work->request.open_overflow(work->request.context);
+		for (int i = 0; work->overflow_fd >= 0 && i < 2; i++)
+			if (fd_write_all(work->overflow_fd, out[i].bytes.data, out[i].bytes.len))
+				work->overflow_fd = -1;
+	}
+	if (work->overflow_fd >= 0 && fd_write_all(work->overflow_fd, m->data, m->data_len))
+		work->overflow_fd = -1;
+}
+
 void collect_output(struct hotcell_work *work, const struct msg_output *m)
 {
 	bool compiling = work->step == WORK_COMPILING;
@@ -27,6 +41,8 @@ void collect_output(struct hotcell_work *work, const struct msg_output *m)
 	size_t room = work->max_output > c->bytes.len ? work->max_output - c->bytes.len : 0;
 	size_t take = m->data_len < room ? m->data_len : room;
 
+	if (work->request.open_overflow && !compiling && (take < m->data_len || work->has_overflown))
+		overflow(work, work->out[0], m);
 	buf_add(&c->bytes, m->data, take);
 	c->truncated |= take < m->data_len;
 	if (!work->request.on_output)
@@ -53,6 +69,7 @@ int collect_file(struct hotcell_work *work, const struct msg_file *m)
 		.kind = kind_names[m->kind],
 		.size_bytes = m->kind == FILE_REGULAR ? m->size_bytes : 0,
 		.generated = m->generated,
+		.changed_ns = m->changed_ns,
 	};
 	return 0;
 }

@@ -10,7 +10,7 @@ int doctor_ask(struct hotcell *h, void (*on_row)(void *context, const struct msg
 	struct link *link = &h->links[ISOLATION_CONTAINER];
 
 	/* What it is to look at must be looked at before it gives up its view: a new one. */
-	link_close(link, true);
+	link_close(h, link, true);
 	if (link_start(h, link, true, e) || link_seal(h, link, e))
 		return -1;
 	put_nothing(&h->out, WARDEN_CHECK);

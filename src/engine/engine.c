@@ -13,8 +13,6 @@
 #include <sys/epoll.h>
 #include <sys/stat.h>
 
-enum { EVENTS_MAX = 64 };
-
 _Static_assert((int)HOTCELL_ERROR_GONE == (int)ERR_GONE, "the kinds of errors are the same");
 
 const char *hotcell_version(void)
@@ -65,6 +63,12 @@ static char *find_vmm(const char *warden_path)
 	return xasprintf("%.*shotcell-vmm", len, real ? real : "");
 }
 
+/* A directory that was opened by somebody with more rights is named by its descriptor, and stays so. */
+static char *resolve(const char *dir)
+{
+	return strncmp(dir, "/proc/self/fd/", 14) == 0 ? xstrdup(dir) : realpath(dir, NULL);
+}
+
 static char *find_share(void)
 {
 	auto_free char *dir = program_dir();
@@ -93,16 +97,6 @@ static char *default_cache_dir(void)
 	return xasprintf("%s/.cache/hotcell", home);
 }
 
-static char *user_languages_dir(void)
-{
-	const char *config = getenv("XDG_CONFIG_HOME");
-	const char *home = getenv("HOME");
-
-	if (config && config[0] == '/')
-		return path_join(config, "hotcell/languages");
-	return home && home[0] == '/' ? xasprintf("%s/.config/hotcell/languages", home) : NULL;
-}
-
 /* ---- opening ---- */
 
 enum { DIRS_MAX = 16 };
@@ -110,7 +104,7 @@ enum { DIRS_MAX = 16 };
 static int load_languages(struct hotcell *h, const struct hotcell_options *o, struct err *e)
 {
 	auto_free char *shipped = path_join(h->share_dir, "languages");
-	auto_free char *own = user_languages_dir();
+	auto_free char *own = language_user_dir();
 	const char *dirs[DIRS_MAX];
 	unsigned count = 0;
 
@@ -158,6 +152,17 @@ static enum isolation_kind first_kind(const struct hotcell_options *o)
 	return has_kvm ? ISOLATION_VM : ISOLATION_CONTAINER;
 }
 
+static void copy_mount_dirs(struct hotcell *h, const char *const *dirs)
+{
+	size_t count = 0;
+
+	while (dirs && dirs[count])
+		count++;
+	h->mount_dirs = xalloc((count + 1) * sizeof(char *));
+	for (size_t i = 0; i < count; i++)
+		h->mount_dirs[i] = xstrdup(dirs[i]);
+}
+
 int hotcell_open(
 	const struct hotcell_options *options, struct hotcell **ret, struct hotcell_error *error)
 {
@@ -173,14 +178,16 @@ int hotcell_open(
 	}
 	h->timers.fd = -1;
 	h->allow_host_network = o->allow_host_network;
+	copy_mount_dirs(h, o->mount_dirs);
 	h->once = o->once;
 	h->never_waits = o->never_waits;
 	h->start_warden = o->start_warden;
+	h->wardens_are_sealed = o->wardens_are_sealed;
 	h->context = o->context;
 	h->has_kvm = o->has_kvm;
 	h->warden_path = o->warden_path ? xstrdup(o->warden_path) : find_warden();
 	h->vmm_path = find_vmm(h->warden_path);
-	h->share_dir = o->share_dir ? realpath(o->share_dir, NULL) : find_share();
+	h->share_dir = o->share_dir ? resolve(o->share_dir) : find_share();
 	h->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (h->epoll_fd < 0 || timers_open(h) || !h->share_dir) {
 		err_sys(&e, h->share_dir ? "epoll" : "open '%s'", o->share_dir);
@@ -212,10 +219,11 @@ static void close_engine(struct hotcell *h, bool wait)
 	if (!h)
 		return;
 	prepare_end_all(h);
-	while (h->cells)
-		hotcell_cell_free(h->cells);
+	for (size_t i = 0; i < COUNT(h->cells); i++)
+		while (h->cells[i])
+			hotcell_cell_free(h->cells[i]);
 	for (int kind = 0; kind <= ISOLATION_VM; kind++)
-		link_close(&h->links[kind], wait);
+		link_close(h, &h->links[kind], wait);
 	snapshot_close_all(h);
 	if (h->registry)
 		tool_forget_all(h);
@@ -230,6 +238,7 @@ static void close_engine(struct hotcell *h, bool wait)
 	free(h->vmm_path);
 	free(h->share_dir);
 	free(h->drivers_dir);
+	strings_free(h->mount_dirs);
 	free(h);
 }
 
@@ -260,23 +269,53 @@ int hotcell_fd(const struct hotcell *h)
 	return h->epoll_fd;
 }
 
+enum { EVENTS_MAX = 64 };
+
+/* Handling one event may end what another one is about: source_remove() takes that out. While an event is
+ * handled, somebody may wait for others: then there is a batch within a batch. */
+struct batch {
+	struct batch *outer;
+	struct epoll_event events[EVENTS_MAX];
+	int count;
+	int at; /* the next one */
+};
+
+int source_add(struct hotcell *h, struct source *source, int fd, uint32_t events)
+{
+	struct epoll_event event = { .events = events, .data.ptr = source };
+
+	return epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+int source_remove(struct hotcell *h, const struct source *source, int fd)
+{
+	for (struct batch *batch = h->batch; batch; batch = batch->outer)
+		for (int i = batch->at; i < batch->count; i++)
+			if (batch->events[i].data.ptr == source)
+				batch->events[i].data.ptr = NULL;
+	return epoll_ctl(h->epoll_fd, EPOLL_CTL_DEL, fd, NULL);
+}
+
 int hotcell_dispatch(struct hotcell *h, int timeout_ms, struct hotcell_error *error)
 {
-	struct epoll_event event;
+	struct batch batch = { .outer = h->batch };
 	struct err e = { 0 };
-	/* One event at a time: handling it may free what the next one would point to. */
-	int count = epoll_wait(h->epoll_fd, &event, 1, timeout_ms);
 
-	if (count < 0 && errno != EINTR) {
+	batch.count = epoll_wait(h->epoll_fd, batch.events, EVENTS_MAX, timeout_ms);
+	if (batch.count < 0 && errno != EINTR) {
 		err_sys(&e, "epoll_wait");
 		error_out(error, &e);
 		return -1;
 	}
-	if (count == 1) {
-		struct source *source = event.data.ptr;
+	h->batch = &batch;
+	while (batch.at < batch.count) {
+		const struct epoll_event *event = &batch.events[batch.at++];
+		struct source *source = event->data.ptr;
 
-		source->on_event(h, source, event.events);
+		if (source)
+			source->on_event(h, source, event->events);
 	}
+	h->batch = batch.outer;
 	prepare_step_all(h);
 	return 0;
 }

@@ -36,7 +36,7 @@ struct link {
 };
 
 struct hotcell_cell {
-	struct hotcell_cell *next;
+	struct hotcell_cell *next; /* of its row */
 	struct source source;
 	struct hotcell *engine;
 	struct link *link;
@@ -52,6 +52,7 @@ struct hotcell_cell {
 	struct limits limits; /* that it has now */
 	enum network_kind network;
 	char **needs;               /* that it shows, NULL-terminated */
+	char **mounts;              /* likewise: "name=source" */
 	struct hotcell_work *work;  /* that runs in it now */
 	bool wants_room;            /* epoll is to watch for EPOLLOUT too */
 	uint32_t watched;           /* what it watches for now */
@@ -66,15 +67,20 @@ struct hotcell_cell {
 	const struct candidate *session;
 	bool session_by_driver; /* it is a driver of the keeper's, not a machine */
 	bool keeps;             /* there was a run in it that keeps: it is somebody's place */
-	bool has_leftovers;     /* files of a run before, which were not cleared */
-	uint64_t cpu_used_us;   /* by runs in it since cell_limit() */
-	bool is_counted;        /* a run has ended in it that the warden counted for */
-	struct err failure;     /* why it is gone, if it failed */
+	bool has_leftovers;          /* files of a run before, which were not cleared */
+	bool owes_clear;             /* it is to be told so: there was no room for that yet */
+	uint64_t cpu_used_us;        /* by runs in it since cell_limit() */
+	bool is_counted;             /* a run has ended in it that the warden counted for */
+	unsigned unasked;            /* frames that came while it had no work */
+	struct err failure;          /* why it is gone, if it failed */
 	struct usage last_usage;
 };
 
+enum { CELL_ROWS = 1024 };
+
 struct hotcell {
 	int epoll_fd;
+	struct batch *batch; /* of events, which is being handled */
 	struct registry *registry;
 	struct probe_cache *cache;
 	char *cache_dir; /* NULL = nothing is kept */
@@ -86,14 +92,17 @@ struct hotcell {
 	char *share_dir;
 	char *drivers_dir;
 	bool allow_host_network;
+	char **mount_dirs; /* NULL-terminated */
 	bool once;
 	bool never_waits;
+	bool wardens_are_sealed; /* by whoever starts them */
 	int (*start_warden)(
 		void *context, const char *isolation, int *ret_socket, struct hotcell_error *e);
 	void *context;                       /* for that */
 	bool has_kvm;                        /* its wardens have */
 	struct link links[ISOLATION_VM + 1]; /* by kind */
-	struct hotcell_cell *cells;
+	struct hotcell_cell
+		*cells[CELL_ROWS]; /* by number, so that one of thousands is soon found */
 	uint32_t next_cell;
 	struct {
 		struct source source;
@@ -103,9 +112,16 @@ struct hotcell {
 	} timers;
 	uint8_t in_buffer[FRAME_MAX];
 	struct frame_out out;
+	struct msg_exec exec;          /* what goes into that */
+	uint8_t piece[FRAME_DATA_MAX]; /* likewise */
 };
 
 void error_out(struct hotcell_error *ret, const struct err *e);
+
+/* ---- engine.c: what epoll tells ---- */
+int source_add(struct hotcell *h, struct source *source, int fd, uint32_t events);
+/* From here on it is told nothing, also not what has happened already. */
+int source_remove(struct hotcell *h, const struct source *source, int fd);
 
 /* ---- link.c ---- */
 /* "container" and so on. */
@@ -116,7 +132,7 @@ int link_start(struct hotcell *h, struct link *link, bool check, struct err *e);
 int link_seal(struct hotcell *h, struct link *link, struct err *e);
 /* Sends h->out. */
 int link_send(struct hotcell *h, struct link *link, int fd, struct err *e);
-void link_close(struct link *link, bool wait);
+void link_close(struct hotcell *h, struct link *link, bool wait);
 
 /* ---- cell.c ---- */
 struct cell_wish {
@@ -127,6 +143,8 @@ struct cell_wish {
 	struct limits limits;
 	const char *needs[MAKE_BINDS_MAX];
 	unsigned needs_count;
+	struct mount_wish mounts[MOUNTS_MAX];
+	unsigned mounts_count;
 };
 int cell_make(
 	struct hotcell *h, const struct cell_wish *wish, struct hotcell_cell **ret, struct err *e);
@@ -135,13 +153,20 @@ int cell_make(
 int cell_suit(struct hotcell_cell *cell, const struct cell_wish *wish, struct err *e);
 /* Ends it and forgets it. */
 void cell_drop(struct hotcell_cell *cell);
-/* Hands the work what the cell had sent before it ended. */
-void cell_drain(struct hotcell_cell *cell);
+/* It is gone, whatever it has sent before: its work is told that, and then of its end. An own cell is
+ * freed with its work. */
+void cell_end(struct hotcell_cell *cell);
 struct hotcell_cell *cell_find(struct hotcell *h, const struct link *link, uint32_t id);
 /* Takes note of what it has sent while nothing runs in it. */
 void cell_notice(struct hotcell_cell *cell);
 /* Sends h->out on the control socket: 0 sent, 1 no room now (on_room will be called), -1 gone. */
 int cell_send(struct hotcell_cell *cell);
+/* Has its files removed, before anything else that it is told from now on. 0, or 1 if it owes that still,
+ * or -1 if it is gone. */
+int cell_clear(struct hotcell_cell *cell);
+/* Something came while it had no work. It may have been on its way when that ended; but who talks on and on
+ * is ended. */
+void cell_on_unasked(struct hotcell_cell *cell);
 /* Its work, or what that waits for, is another one: epoll is told. */
 void cell_watch(struct hotcell_cell *cell);
 int cell_send_with(struct hotcell_cell *cell, int fd);
@@ -241,6 +266,8 @@ int start_raw(struct hotcell *h, const struct tool *tool, const struct raw *raw,
 void run_on_made(struct hotcell_work *work);
 void run_on_frame(struct hotcell_work *work, uint8_t type, struct frame_in *in);
 void run_on_room(struct hotcell_work *work);
+/* Whether it is in the cell of that number. */
+bool run_is_in(const struct hotcell_work *work, uint32_t cell);
 /* Whether nothing is to be taken from its cell now. */
 bool run_is_paused(const struct hotcell_work *work);
 /* What a warm machine says, and that it is gone. */

@@ -50,6 +50,9 @@ static void put_question(const struct hotcell_work *work)
 	case HOTCELL_FILES_REMOVE:
 		put_remove(out, &(struct msg_remove){ work->entry });
 		break;
+	case HOTCELL_FILES_CLEAR:
+		put_bare(out, CELL_CLEAR);
+		break;
 	}
 }
 
@@ -59,8 +62,14 @@ void files_continue(struct hotcell_work *work)
 	if (work->step != WORK_STAGING || stage_continue(work) != 1)
 		return;
 	put_question(work);
-	if (cell_send(work->cell) == 0)
-		work_goto(work, WORK_SERVING);
+	if (cell_send(work->cell))
+		return;
+	work_goto(work, WORK_SERVING);
+	/* Not answered: a cell that cannot do it ends. */
+	if (work->files.kind == HOTCELL_FILES_CLEAR) {
+		work->cell->has_leftovers = false;
+		work_finish(work);
+	}
 }
 
 static int check(const struct hotcell_files *f, struct err *e)
@@ -68,6 +77,7 @@ static int check(const struct hotcell_files *f, struct err *e)
 	switch (f->kind) {
 	case HOTCELL_FILES_PUT:
 	case HOTCELL_FILES_LIST:
+	case HOTCELL_FILES_CLEAR:
 		return 0;
 	case HOTCELL_FILES_GET:
 	case HOTCELL_FILES_REMOVE:

@@ -47,13 +47,15 @@ static void on_event(struct hotcell *h, struct source *source, uint32_t events)
 		run_on_line(cell->work, type, &in);
 	else if (cell->work)
 		run_on_line_end(cell->work);
+	else if (got == 1)
+		cell_on_unasked(cell);
 }
 
 void line_close(struct hotcell_cell *cell)
 {
 	if (cell->line_fd < 0)
 		return;
-	epoll_ctl(cell->engine->epoll_fd, EPOLL_CTL_DEL, cell->line_fd, NULL);
+	source_remove(cell->engine, &cell->line_source, cell->line_fd);
 	close(take_fd(&cell->line_fd));
 	cell->warm = NULL;
 }
@@ -62,7 +64,6 @@ void line_close(struct hotcell_cell *cell)
 static int give_line(struct hotcell_cell *cell, struct err *e)
 {
 	struct hotcell *h = cell->engine;
-	struct epoll_event event = { .events = EPOLLIN, .data.ptr = &cell->line_source };
 	int size = LINE_BUFFER;
 	int ends[2];
 	int failed;
@@ -75,7 +76,7 @@ static int give_line(struct hotcell_cell *cell, struct err *e)
 	close(ends[1]);
 	cell->line_fd = ends[0];
 	cell->line_source.on_event = on_event;
-	epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, cell->line_fd, &event);
+	source_add(h, &cell->line_source, cell->line_fd, EPOLLIN);
 	return failed ? err_sys(e, "start a warm machine") : 0;
 }
 
@@ -86,7 +87,7 @@ int line_rehearse(struct hotcell_cell *cell, const struct buf *rehearsal, struct
 	line_close(cell);
 	if (give_line(cell, e))
 		return -1;
-	line_ask(cell, WARM_REHEARSAL, rehearsal);
+	line_ask(cell, WARM_REHEARSAL | (cell->engine->cache_dir ? 0 : WARM_STAYS), rehearsal);
 	return 0;
 }
 

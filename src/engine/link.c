@@ -3,6 +3,7 @@
 
 #include "base/fd.h"
 #include "base/own.h"
+#include "base/spawn.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,104 +26,6 @@ static const char *const isolation_names[] = {
 const char *isolation_name(enum isolation_kind kind)
 {
 	return isolation_names[kind];
-}
-
-enum { WARDEN_SOCKET_FD = 3, CHILD_STACK = 65536 };
-
-struct birth {
-	const char *path;
-	char *const *argv;
-	int socket_fd;
-	int null_fd;
-	int errno_at_exec;
-	uint64_t ignored; /* a bit for each signal, 1 at the bottom */
-};
-
-/* glibc keeps two signals to itself and will not touch them, but whoever started us may have ignored
- * those too. */
-static void reset_signal(int number)
-{
-	static const struct {
-		void *handler;
-		unsigned long flags;
-		void *restorer;
-		uint64_t mask;
-	} by_default = { 0 };
-
-	syscall(SYS_rt_sigaction, number, &by_default, NULL, sizeof(by_default.mask));
-}
-
-/* Runs in the child, which shares our memory until it is the warden. */
-static int be_born(void *context)
-{
-	struct birth *b = context;
-	static char *const no_environment[] = { NULL };
-	sigset_t none;
-
-	/* Out of the way of the numbers that are given next. */
-	int sock = fcntl(b->socket_fd, F_DUPFD_CLOEXEC, WARDEN_SOCKET_FD + 1);
-	int null = fcntl(b->null_fd, F_DUPFD_CLOEXEC, WARDEN_SOCKET_FD + 1);
-
-	setsid(); /* a Ctrl-C in our terminal is not for it */
-	/* Whoever waits for the end of our output must not wait for the warden's too. The
-	 * sanitizers' reports are worth that, though. */
-	if (sock < 0 || null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0)
-		goto failed;
-#ifndef __SANITIZE_ADDRESS__
-	if (dup2(null, 2) < 0)
-		goto failed;
-#endif
-	if (dup2(sock, WARDEN_SOCKET_FD) < 0)
-		goto failed;
-	syscall(SYS_close_range, WARDEN_SOCKET_FD + 1, ~0U, 0);
-	/* Handlers end at exec by themselves; what is ignored stays so unless it is undone. */
-	for (int s = 1; s <= 64; s++)
-		if (b->ignored & (1ULL << (s - 1)))
-			reset_signal(s);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	execve(b->path, b->argv, no_environment);
-failed:
-	b->errno_at_exec = errno;
-	_exit(127);
-}
-
-/* One line of /proc tells it; asking for each signal would take 64 calls. */
-static uint64_t find_ignored(void)
-{
-	auto_buf struct buf text = { 0 };
-	struct err e;
-	char *line;
-
-	if (fd_slurp(AT_FDCWD, "/proc/self/status", 65536, &text, &e))
-		return ~0ULL;
-	line = strstr(text.data, "SigIgn:");
-	return line ? strtoull(line + 7, NULL, 16) : ~0ULL;
-}
-
-/* Like vfork, with a pidfd and without SIGCHLD: whoever embeds us never hears of it. */
-static int spawn(struct birth *b, int *ret_pid_fd, struct err *e)
-{
-	auto_free char *stack = xalloc(CHILD_STACK);
-	sigset_t all;
-	sigset_t old;
-	pid_t pid;
-
-	/* No handler of the program may run in the child on our memory. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	pid = clone(
-		be_born, stack + CHILD_STACK, CLONE_VM | CLONE_VFORK | CLONE_PIDFD, b, ret_pid_fd);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (pid < 0)
-		return err_sys(e, "start '%s'", b->path);
-	if (b->errno_at_exec) {
-		waitid(P_PIDFD, (id_t)*ret_pid_fd, &(siginfo_t){ 0 }, WEXITED | __WALL);
-		close(*ret_pid_fd);
-		errno = b->errno_at_exec;
-		return err_sys(e, "start '%s'", b->path);
-	}
-	return 0;
 }
 
 static void on_made(struct hotcell *h, struct link *link, struct frame_in *in)
@@ -169,7 +72,6 @@ static void on_gone(struct hotcell *h, struct link *link, struct frame_in *in)
 	cell = cell_find(h, link, m.cell);
 	if (!cell)
 		return;
-	cell->gone = true;
 	cell->last_usage = m.usage;
 	cell->never_up = m.failed;
 	if (cell->failure.kind != ERR_NONE)
@@ -179,28 +81,28 @@ static void on_gone(struct hotcell *h, struct link *link, struct frame_in *in)
 	else
 		err_set(&cell->failure, ERR_GONE, "the cell ended unexpectedly%s%s",
 			*m.text ? ": " : "", m.text);
-	cell_drain(cell);
-	if (cell->work)
-		run_on_gone(cell->work);
+	cell_end(cell);
+}
+
+static void lose_cell(struct hotcell_cell *cell)
+{
+	err_set(&cell->failure, ERR_GONE, "hotcell-warden ended unexpectedly");
+	cell_end(cell);
 }
 
 /* The warden is no more, and so are all its cells. */
 static void on_lost(struct hotcell *h, struct link *link)
 {
-	link_close(link, true);
+	link_close(h, link, true);
 	link->is_lost = true;
-	for (struct hotcell_cell *cell = h->cells; cell;) {
-		struct hotcell_cell *next = cell->next;
+	for (size_t i = 0; i < COUNT(h->cells); i++)
+		for (struct hotcell_cell *cell = h->cells[i]; cell;) {
+			struct hotcell_cell *next = cell->next;
 
-		if (cell->link == link && !cell->gone) {
-			cell->gone = true;
-			err_set(&cell->failure, ERR_GONE, "hotcell-warden ended unexpectedly");
-			cell_drain(cell);
-			if (cell->work)
-				run_on_gone(cell->work);
+			if (cell->link == link && !cell->gone)
+				lose_cell(cell);
+			cell = next;
 		}
-		cell = next;
-	}
 }
 
 static void on_event(struct hotcell *h, struct source *source, uint32_t events)
@@ -228,14 +130,24 @@ static void on_event(struct hotcell *h, struct source *source, uint32_t events)
 	}
 }
 
+static size_t mount_dirs_count(const struct hotcell *h)
+{
+	size_t count = 0;
+
+	while (h->mount_dirs[count])
+		count++;
+	return count;
+}
+
 static int spawn_warden(struct hotcell *h, struct link *link, bool check, struct err *e)
 {
-	const char *argv[16];
+	const char *argv[16 + 2 * MOUNT_DIRS_MAX];
 	size_t argc = 0;
 	int ends[2];
-	struct birth birth;
 	int failed;
 
+	if (mount_dirs_count(h) > MOUNT_DIRS_MAX)
+		return err_set(e, ERR_LIMIT, "more than %d directories for mounts", MOUNT_DIRS_MAX);
 	argv[argc++] = "hotcell-warden";
 	argv[argc++] = "--isolation";
 	argv[argc++] = isolation_names[link->kind];
@@ -247,6 +159,10 @@ static int spawn_warden(struct hotcell *h, struct link *link, bool check, struct
 	}
 	if (h->allow_host_network)
 		argv[argc++] = "--host-network";
+	for (char **at = h->mount_dirs; *at; at++) {
+		argv[argc++] = "--mount";
+		argv[argc++] = *at;
+	}
 	if (h->once)
 		argv[argc++] = "--once";
 	if (check)
@@ -254,15 +170,7 @@ static int spawn_warden(struct hotcell *h, struct link *link, bool check, struct
 	argv[argc] = NULL;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
 		return err_sys(e, "socketpair");
-	birth = (struct birth){
-		.path = h->warden_path,
-		.argv = (char *const *)(uintptr_t)argv,
-		.socket_fd = ends[1],
-		.null_fd = open("/dev/null", O_RDWR | O_CLOEXEC),
-	};
-	birth.ignored = find_ignored();
-	failed = spawn(&birth, &link->pid_fd, e);
-	own_close(&birth.null_fd);
+	failed = spawn_program(h->warden_path, argv, ends[1], &link->pid_fd, e);
 	close(ends[1]);
 	if (failed) {
 		close(ends[0]);
@@ -290,16 +198,13 @@ static int ask_for_warden(struct hotcell *h, struct link *link, bool check, stru
 
 int link_start(struct hotcell *h, struct link *link, bool check, struct err *e)
 {
-	struct epoll_event event = { .events = EPOLLIN, .data.ptr = &link->source };
-
 	if (link->socket_fd >= 0)
 		return 0;
 	if (h->start_warden ? ask_for_warden(h, link, check, e) : spawn_warden(h, link, check, e))
 		return -1;
 	link->sealed = link->is_lost = false;
 	link->source.on_event = on_event;
-	epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, link->socket_fd, &event);
-	return 0;
+	return source_add(h, &link->source, link->socket_fd, EPOLLIN) ? err_sys(e, "epoll") : 0;
 }
 
 int link_send(struct hotcell *h, struct link *link, int fd, struct err *e)
@@ -322,7 +227,7 @@ static int allow_all(struct hotcell *h, struct link *link, char **needs, struct 
 
 int link_seal(struct hotcell *h, struct link *link, struct err *e)
 {
-	if (link->sealed)
+	if (link->sealed || h->wardens_are_sealed)
 		return 0;
 	for (unsigned i = 0; i < registry_count(h->registry); i++) {
 		const struct language *language = registry_at(h->registry, i);
@@ -351,10 +256,26 @@ int hotcell_is_well(const struct hotcell *h)
 	return 1;
 }
 
-void link_close(struct link *link, bool wait)
+int hotcell_mend(struct hotcell *h, struct hotcell_error *error)
+{
+	struct err e = { 0 };
+
+	for (size_t i = 0; i < COUNT(h->links); i++) {
+		struct link *link = &h->links[i];
+
+		if (link->is_lost && (link_start(h, link, false, &e) || link_seal(h, link, &e))) {
+			error_out(error, &e);
+			return -1;
+		}
+	}
+	return 0;
+}
+
+void link_close(struct hotcell *h, struct link *link, bool wait)
 {
 	if (link->socket_fd < 0)
 		return;
+	source_remove(h, &link->source, link->socket_fd);
 	close(take_fd(&link->socket_fd));
 	if (link->pid_fd < 0)
 		return;

@@ -138,35 +138,67 @@ static void raise_default(struct cell_wish *wish, enum limit which, uint64_t at_
 		wish->limits.at[which] = at_least;
 }
 
-int request_wish(const struct hotcell_request *q, const struct tool *tool, struct cell_wish *ret,
-	struct err *e)
+static int wish_mounts(const struct hotcell_request *q, struct cell_wish *ret, struct err *e)
+{
+	if (q->mounts_count && ret->kind == ISOLATION_PROCESS)
+		return err_set(e, ERR_INPUT,
+			"process isolation has no mounts: its programs see the machine's files");
+	if (q->mounts_count > MOUNTS_MAX)
+		return err_set(e, ERR_LIMIT, "more than %d mounts", MOUNTS_MAX);
+	for (size_t i = 0; i < q->mounts_count; i++) {
+		const struct hotcell_mount *m = &q->mounts[i];
+
+		if (!m->source)
+			return err_set(e, ERR_INPUT, "a mount has no source");
+		ret->mounts[ret->mounts_count++] = (struct mount_wish){ .source = m->source,
+			.name = m->name ? m->name : path_base(m->source) };
+	}
+	return mounts_check(ret->mounts, ret->mounts_count, e);
+}
+
+/* Sets those that are not 0; *ret_set tells which. */
+static int set_limits(
+	const struct hotcell_limits *l, struct limits *ret, uint32_t *ret_set, struct err *e)
 {
 	const uint64_t asked[LIMIT_COUNT] = {
-		[LIMIT_WALL_MS] = q->limits.wall_ms,
-		[LIMIT_CPU_MS] = q->limits.cpu_ms,
-		[LIMIT_MEMORY_BYTES] = q->limits.memory_bytes,
-		[LIMIT_PROCESSES] = q->limits.processes,
-		[LIMIT_DISK_BYTES] = q->limits.disk_bytes,
-		[LIMIT_FILE_BYTES] = q->limits.file_bytes,
-		[LIMIT_OPEN_FILES] = q->limits.open_files,
-		[LIMIT_CPUS_MILLI] = q->limits.cpus_milli,
-		[LIMIT_OUTPUT_BYTES] = q->limits.output_bytes,
+		[LIMIT_WALL_MS] = l->wall_ms,
+		[LIMIT_CPU_MS] = l->cpu_ms,
+		[LIMIT_MEMORY_BYTES] = l->memory_bytes,
+		[LIMIT_PROCESSES] = l->processes,
+		[LIMIT_DISK_BYTES] = l->disk_bytes,
+		[LIMIT_FILE_BYTES] = l->file_bytes,
+		[LIMIT_OPEN_FILES] = l->open_files,
+		[LIMIT_CPUS_MILLI] = l->cpus_milli,
+		[LIMIT_OUTPUT_BYTES] = l->output_bytes,
 	};
 
-	*ret = (struct cell_wish){ .kind = ret->kind, .network = NETWORK_NONE };
-	limits_set_defaults(&ret->limits);
+	*ret_set = 0;
 	for (int i = 0; i < LIMIT_COUNT; i++) {
 		if (!asked[i])
 			continue;
 		if (limit_check(i, asked[i], e))
 			return -1;
-		ret->limits.at[i] = asked[i];
-		ret->explicit_limits |= LIMIT_BIT(i);
+		ret->at[i] = asked[i];
+		*ret_set |= LIMIT_BIT(i);
 	}
+	return 0;
+}
+
+int request_wish(const struct hotcell_request *q, const struct tool *tool, struct cell_wish *ret,
+	struct err *e)
+{
+	uint32_t usual = 0;
+
+	*ret = (struct cell_wish){ .kind = ret->kind, .network = NETWORK_NONE };
+	limits_set_defaults(&ret->limits);
+	if ((q->limits_default && set_limits(q->limits_default, &ret->limits, &usual, e)) ||
+		set_limits(&q->limits, &ret->limits, &ret->explicit_limits, e))
+		return -1;
 	raise_default(ret, LIMIT_MEMORY_BYTES, tool->language->memory_mb << 20);
 	raise_default(ret, LIMIT_PROCESSES, tool->language->processes);
 	/* A longer time on the clock is of no use with the default of processor time. */
-	raise_default(ret, LIMIT_CPU_MS, ret->limits.at[LIMIT_WALL_MS]);
+	if (!(usual & LIMIT_BIT(LIMIT_CPU_MS)))
+		raise_default(ret, LIMIT_CPU_MS, ret->limits.at[LIMIT_WALL_MS]);
 	ret->explicit_network = q->network == HOTCELL_NETWORK_NONE;
 	if (q->network == HOTCELL_NETWORK_HOST)
 		ret->network = NETWORK_HOST;
@@ -176,23 +208,32 @@ int request_wish(const struct hotcell_request *q, const struct tool *tool, struc
 				tool->language->name, MAKE_BINDS_MAX);
 		ret->needs[ret->needs_count++] = *at;
 	}
-	return 0;
+	return wish_mounts(q, ret, e);
 }
 
 int request_stage_inputs(
-	const struct hotcell_input *inputs, size_t count, struct staging *s, struct err *e)
+	const struct hotcell_input *inputs, size_t count, struct staging *ret, struct err *e)
 {
 	for (size_t i = 0; i < count; i++) {
 		const struct hotcell_input *input = &inputs[i];
 		const char *path = input_path(input);
 		int failed = input->host_path ?
-				     staging_add_host(s, input->host_path, path, e) :
-				     staging_add_data(s, path, input->data, input->data_len, e);
+				     staging_add_host(ret, input->host_path, path, e) :
+				     staging_add_data(ret, path, input->data, input->data_len, e);
 
 		if (failed)
 			return -1;
 	}
 	return 0;
+}
+
+/* A kept interpreter gets the text, and leaves no file behind that nobody has asked for. */
+bool request_goes_as_text(const struct hotcell_request *q, const struct language *language)
+{
+	enum { ROOM = 4096 }; /* for all else that a request says */
+
+	return q->keep && q->code && language->keeps_state == LANGUAGE_KEEPS_YES && !q->args && !q->env &&
+	       request_code_length(q) <= FRAME_DATA_MAX - ROOM;
 }
 
 int request_stage(const struct hotcell_request *q, const struct tool *tool, struct staging *ret,
@@ -207,7 +248,8 @@ int request_stage(const struct hotcell_request *q, const struct tool *tool, stru
 		if (staging_has(ret, entry))
 			return err_set(e, ERR_INPUT,
 				"File path '%s' is reserved for the execution entrypoint.", entry);
-		if (staging_add_data(ret, entry, q->code, request_code_length(q), e))
+		if (!request_goes_as_text(q, tool->language) &&
+			staging_add_data(ret, entry, q->code, request_code_length(q), e))
 			return -1;
 	} else if (!entry) {
 		if (ret->count != 1 || ret->items[0].kind != FILE_REGULAR)
@@ -523,12 +565,12 @@ static int send_exec(struct hotcell_work *work, const struct msg_exec *m, struct
 
 static int exec_warm(struct hotcell_work *work, struct err *e)
 {
-	static struct msg_exec m;
+	struct msg_exec *m = &work->engine->exec;
 
-	m = (struct msg_exec){ 0 };
-	fill_limits(work, false, &m);
-	fill_warm(work, &m);
-	return send_exec(work, &m, e);
+	*m = (struct msg_exec){ 0 };
+	fill_limits(work, false, m);
+	fill_warm(work, m);
+	return send_exec(work, m, e);
 }
 
 int request_ask_driver(struct hotcell_work *work, struct err *e)
@@ -544,28 +586,28 @@ int request_ask_driver(struct hotcell_work *work, struct err *e)
 
 static int exec_command(struct hotcell_work *work, bool compile, enum exec_warm warm, struct err *e)
 {
-	static struct msg_exec m;
+	struct msg_exec *m = &work->engine->exec;
 	struct places places;
 	char **argv = work->raw_argv;
 	int failed;
 
-	m = (struct msg_exec){ 0 };
+	*m = (struct msg_exec){ 0 };
 	find_places(work, &places);
 	expand(work, compile, &places, &argv);
 	if (warm == EXEC_DRIVER_RUN) {
 		strings_free(argv);
 		argv = driver_command(&work->tool, work->cell->driver_profile);
 	}
-	fill_limits(work, compile, &m);
-	failed = fill_argv(&m, argv, e) || fill_env(work, &m, &places, e) ? -1 : 0;
-	m.warm = (uint8_t)warm;
+	fill_limits(work, compile, m);
+	failed = fill_argv(m, argv, e) || fill_env(work, m, &places, e) ? -1 : 0;
+	m->warm = (uint8_t)warm;
 	if (warm == EXEC_SNAPSHOT)
-		m.file_bytes = 0;
+		m->file_bytes = 0;
 	/* Its time does not count yet. What it uses for a program, the warden counts. */
 	if (warm == EXEC_WARM_START)
-		m.cpu_ms = 0;
+		m->cpu_ms = 0;
 	if (!failed)
-		failed = send_exec(work, &m, e);
+		failed = send_exec(work, m, e);
 	free_places(&places);
 	if (argv != work->raw_argv)
 		strings_free(argv);

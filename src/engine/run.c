@@ -29,6 +29,11 @@ void work_goto(struct hotcell_work *work, enum work_step step)
 		cell_watch(work->cell);
 }
 
+bool run_is_in(const struct hotcell_work *work, uint32_t cell)
+{
+	return work->cell && work->cell->id == cell;
+}
+
 /* Only a program's output can wait. What comes without one is asked for, and is soon over. */
 bool run_is_paused(const struct hotcell_work *work)
 {
@@ -273,6 +278,8 @@ static void begin_again(struct hotcell_work *work)
 	again_forget(work);
 	work_goto(work, WORK_MAKING);
 	work->wish.kind = ISOLATION_CONTAINER;
+	work->request.cell = NULL;
+	work->request.cell_ends = work->request.machine_ends = 0;
 	if (start_set_out(work, &e))
 		work_fail(work, &e);
 }

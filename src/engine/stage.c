@@ -8,8 +8,6 @@
 #include <string.h>
 #include <sys/epoll.h>
 
-static uint8_t piece[FRAME_DATA_MAX];
-
 /* The next bytes of the item at hand. Returns how many, 0 at its end, -1 on failure. */
 static ssize_t next_piece(struct hotcell_work *work, const struct stage_item *item,
 	const uint8_t **ret, struct err *e)
@@ -24,7 +22,7 @@ static ssize_t next_piece(struct hotcell_work *work, const struct stage_item *it
 	if (item->kind == FILE_SYMLINK || !item->host_path) {
 		left = total - work->stage_offset;
 		*ret = from + work->stage_offset;
-		return left > sizeof(piece) ? (ssize_t)sizeof(piece) : (ssize_t)left;
+		return left > FRAME_DATA_MAX ? FRAME_DATA_MAX : (ssize_t)left;
 	}
 	if (work->stage_fd < 0) {
 		work->stage_fd = open(item->host_path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -32,8 +30,8 @@ static ssize_t next_piece(struct hotcell_work *work, const struct stage_item *it
 			return err_sys(e, "open '%s'", item->host_path);
 	}
 	/* By offset: a piece that found no room is read again. */
-	n = pread(work->stage_fd, piece, sizeof(piece), (off_t)work->stage_offset);
-	*ret = piece;
+	n = pread(work->stage_fd, work->engine->piece, FRAME_DATA_MAX, (off_t)work->stage_offset);
+	*ret = work->engine->piece;
 	return n < 0 ? err_sys(e, "read '%s'", item->host_path) : n;
 }
 
@@ -47,6 +45,8 @@ static void next_item(struct hotcell_work *work)
 
 int stage_continue(struct hotcell_work *work)
 {
+	if (work->cell->owes_clear && cell_clear(work->cell))
+		return 0;
 	while (work->stage_at < work->staging.count) {
 		const struct stage_item *item = &work->staging.items[work->stage_at];
 		struct msg_put m = {
@@ -96,14 +96,15 @@ static void on_stdin_event(struct hotcell *h, struct source *source, uint32_t ev
 
 static void poll_stdin(struct hotcell_work *work, bool on)
 {
-	struct epoll_event event = { .events = EPOLLIN, .data.ptr = &work->stdin_source };
+	struct hotcell *h = work->engine;
+	struct source *source = &work->stdin_source;
+	int fd = work->request.stdin_fd;
 
 	if (on == work->stdin_polled)
 		return;
 	work->stdin_source.on_event = on_stdin_event;
 	/* A regular file cannot be polled, and need not be: it is always ready. */
-	if (epoll_ctl(work->engine->epoll_fd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL,
-		    work->request.stdin_fd, &event) == 0)
+	if ((on ? source_add(h, source, fd, EPOLLIN) : source_remove(h, source, fd)) == 0)
 		work->stdin_polled = on;
 }
 
@@ -119,12 +120,12 @@ static ssize_t read_stdin(struct hotcell_work *work, const uint8_t **ret)
 	}
 	if (!q->have_stdin_fd) {
 		*ret = (const uint8_t *)q->stdin_data + work->stdin_at;
-		return left > sizeof(piece) ? (ssize_t)sizeof(piece) : (ssize_t)left;
+		return left > FRAME_DATA_MAX ? FRAME_DATA_MAX : (ssize_t)left;
 	}
 	do
-		n = read(q->stdin_fd, piece, sizeof(piece));
+		n = read(q->stdin_fd, work->engine->piece, FRAME_DATA_MAX);
 	while (n < 0 && errno == EINTR);
-	*ret = piece;
+	*ret = work->engine->piece;
 	return n < 0 && errno != EAGAIN ? 0 : n;
 }
 

@@ -48,13 +48,11 @@ static void on_event(struct hotcell *h, struct source *source, uint32_t events)
 
 int timers_open(struct hotcell *h)
 {
-	struct epoll_event event = { .events = EPOLLIN, .data.ptr = &h->timers.source };
-
 	h->timers.source.on_event = on_event;
 	h->timers.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (h->timers.fd < 0)
 		return -1;
-	return epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, h->timers.fd, &event);
+	return source_add(h, &h->timers.source, h->timers.fd, EPOLLIN);
 }
 
 void timer_start(struct hotcell *h, struct timer *t, uint64_t ms)

@@ -12,7 +12,7 @@ struct hotcell_work *work_new(struct hotcell *h, const struct hotcell_request *r
 	work->engine = h;
 	work->request = *request;
 	work->max_output = request->max_output ? request->max_output : MAX_OUTPUT_DEFAULT;
-	work->stage_fd = work->get_fd = work->out_dir_fd = work->snapshot_fd = -1;
+	work->stage_fd = work->get_fd = work->out_dir_fd = work->snapshot_fd = work->overflow_fd = -1;
 	work->timer.on_time = work_on_time;
 	return work;
 }
@@ -79,9 +79,7 @@ void work_leave_cell(struct hotcell_work *work)
 			line_close(work->cell);
 		/* What one run left, another one's must not find. */
 		if (!work->is_quiet || work->request.machine_ends) {
-			put_bare(&work->engine->out, CELL_CLEAR);
-			if (cell_send(work->cell))
-				cell_kill(work->cell);
+			cell_clear(work->cell);
 			work->cell->has_leftovers = false;
 			warm_again(work);
 		}

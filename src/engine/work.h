@@ -101,6 +101,8 @@ struct hotcell_work {
 	/* What came of it. */
 	struct collected out[2][2]; /* [compiling][stream] */
 	bool has_streamed;          /* some of it was passed on at once */
+	bool has_overflown;         /* it is more than the result holds */
+	int overflow_fd;            /* of the caller's, for all of it; -1: none */
 	struct msg_exited exited;
 	struct usage usage;
 	uint64_t cpu_before_us; /* used by the compiler */

@@ -193,6 +193,16 @@ static int put_new(struct files *f, const struct msg_put *m, struct err *e)
 	return 0;
 }
 
+/* Rather no file than half of one; and what it took is there for others again. */
+static void drop_half(struct files *f)
+{
+	auto_free char *path = take_ptr(&f->put_path);
+	struct err ignored = { 0 };
+
+	close(take_fd(&f->put_fd));
+	files_remove(f, path, &ignored);
+}
+
 int files_put(struct files *f, const struct msg_put *m, struct err *e)
 {
 	f->touched = true;
@@ -204,8 +214,11 @@ int files_put(struct files *f, const struct msg_put *m, struct err *e)
 	}
 	if (m->kind != FILE_REGULAR)
 		return 0;
-	if (fd_write_all(f->put_fd, m->data, m->data_len))
-		return err_sys(e, "write '%s'", m->path);
+	if (fd_write_all(f->put_fd, m->data, m->data_len)) {
+		err_sys(e, "write '%s'", m->path);
+		drop_half(f);
+		return -1;
+	}
 	f->put_hash = baseline_hash(f->put_hash, m->data, m->data_len);
 	return 0;
 }
@@ -280,6 +293,8 @@ static int list_one(void *context, const char *path, const struct stat *status)
 		.generated = !(l->is_of_run && was_told(l->files, path, status)) &&
 			     is_generated(l->files, path, status),
 		.mode = status->st_mode & 07777,
+		.changed_ns = (uint64_t)status->st_ctim.tv_sec * 1000000000 +
+			      (uint64_t)status->st_ctim.tv_nsec,
 		.size_bytes = (uint64_t)status->st_size,
 	};
 

@@ -63,6 +63,8 @@ struct keeper {
 
 /* ---- keeper.c ---- */
 void keeper_end_program(struct keeper *k, enum ended_by why);
+/* Ready for what comes next. */
+void keeper_become_idle(struct keeper *k);
 /* Sends, and waits as long as the engine takes; the clock and the lifeline go on meanwhile. */
 int keeper_send(void *context, const struct frame_out *frame);
 

@@ -430,6 +430,13 @@ static void reap(struct keeper *k)
 	program_reap(&k->program, &k->driver.program, k->driver.given_up);
 }
 
+/* Input that it did not read has no reader any more, and nobody waits for room for it. */
+void keeper_become_idle(struct keeper *k)
+{
+	k->stdin_at = k->stdin_len = 0;
+	k->state = IDLE;
+}
+
 static void on_child(struct keeper *k)
 {
 	struct signalfd_siginfo ignored;
@@ -483,7 +490,7 @@ static void finish_if_over(struct keeper *k)
 	if (!session_is_beside(k))
 		driver_end(&k->driver);
 	program_close(&k->program);
-	k->state = IDLE;
+	keeper_become_idle(k);
 	/* Unasked: it would be asked for next. */
 	if (k->list_when_done && k->ended_by != ENDED_BY_FAILURE)
 		files_list(&k->files, keeper_send, k);

@@ -41,7 +41,7 @@ bool waiting_tell_end(struct keeper *k, uint32_t status)
 	output_send_exited(k, "");
 	k->last[0].len = k->last[1].len = 0;
 	k->nothing_new = false;
-	k->state = IDLE;
+	keeper_become_idle(k);
 	if (k->list_when_done && !nothing_new)
 		files_list_run(&k->files, keeper_send, k);
 	return true;

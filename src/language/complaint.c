@@ -10,9 +10,9 @@
  * or below. Messages that a later libcyaml words differently are passed on as they are. */
 #include "language/complaint.h"
 
+#include "base/near.h"
 #include "base/own.h"
 #include "language/lines.h"
-#include "language/near.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -96,6 +96,9 @@ struct registry *registry_load(const char *const *dirs, unsigned dirs_count,
 struct registry *registry_load_one(const char *dir, const char *id);
 void registry_free(struct registry *r);
 
+/* Where a user has languages of their own; to be freed. NULL if there is no home. */
+char *language_user_dir(void);
+
 unsigned registry_count(const struct registry *r);
 const struct language *registry_at(const struct registry *r, unsigned i); /* sorted by id */
 

@@ -3,9 +3,9 @@
  * the first by id: a user's own file always wins over what came with hotcell. */
 #include "language/schema.h"
 
+#include "base/near.h"
 #include "base/own.h"
 #include "base/path.h"
-#include "language/near.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -307,4 +307,14 @@ const struct language *registry_guess(
 		claim_any(
 			&best, &r->at[i], &r->at[i].language->shebangs, program, shebang_strength);
 	return winner(&best);
+}
+
+char *language_user_dir(void)
+{
+	const char *config = getenv("XDG_CONFIG_HOME");
+	const char *home = getenv("HOME");
+
+	if (config && config[0] == '/')
+		return path_join(config, "hotcell/languages");
+	return home && home[0] == '/' ? xasprintf("%s/.config/hotcell/languages", home) : NULL;
 }

@@ -470,7 +470,7 @@ static void end_run(struct guest *g, uint8_t status)
 		tell_exited(status);
 	else if (!is_rehearsal)
 		tell_keeper(is_spoiled ? WARM_DONE_SPOILED : WARM_DONE, status);
-	if (rehearses_after && snapshot_write_use(g, &e))
+	if (rehearses_after && snapshot_write_use(g, flags & WARM_STAYS, &e))
 		give_up(g, &e);
 	if (is_spoiled || rehearses_after || flags & WARM_LAST)
 		_exit(0);

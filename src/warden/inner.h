@@ -18,6 +18,7 @@ struct pending {
 	uint32_t explicit_limits;
 	bool explicit_network;
 	int control_fd;
+	char texts[]; /* of its mounts */
 };
 
 struct warden {

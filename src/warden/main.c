@@ -10,8 +10,8 @@
 
 static int usage(void)
 {
-	fputs("usage: hotcell-warden --isolation NAME --socket FD [--drivers DIR] [--host-network] "
-	      "[--once] [--check]\n"
+	fputs("usage: hotcell-warden --isolation NAME --socket FD [--drivers DIR] [--mount DIR]... "
+	      "[--host-network] [--once] [--check]\n"
 	      "       hotcell-warden --explain\n"
 	      "This program is started by hotcell.\n",
 		stderr);
@@ -56,10 +56,24 @@ static int explain(void)
 	return 0;
 }
 
+static bool add_mount_dir(const char **dirs, const char *dir)
+{
+	size_t count = 0;
+
+	while (dirs[count])
+		count++;
+	if (count == MOUNT_DIRS_MAX || dir[0] != '/')
+		return false;
+	dirs[count] = dir;
+	return true;
+}
+
 int main(int argc, char **argv)
 {
+	static const char *mount_dirs[MOUNT_DIRS_MAX + 1];
 	struct warden_options options = {
 		.socket_fd = -1,
+		.mount_dirs = mount_dirs,
 		.command_line = argv[0],
 		.command_line_size =
 			(size_t)(argv[argc - 1] + strlen(argv[argc - 1]) + 1 - argv[0]),
@@ -90,7 +104,7 @@ int main(int argc, char **argv)
 			options.socket_fd = atoi(value);
 		else if (strcmp(argv[i], "--drivers") == 0)
 			options.drivers = value;
-		else
+		else if (strcmp(argv[i], "--mount") != 0 || !add_mount_dir(mount_dirs, value))
 			return usage();
 		i++;
 	}

@@ -47,9 +47,51 @@ static int read_needs(
 	return 0;
 }
 
+static size_t texts_size(const struct msg_make *m)
+{
+	size_t size = 0;
+
+	for (uint32_t i = 0; i < m->mounts_count; i++)
+		size += strlen(m->mounts[i].source) + strlen(m->mounts[i].name) + 2;
+	return size;
+}
+
+static const char *keep_text(char **at, const char *text)
+{
+	size_t size = strlen(text) + 1;
+	char *kept = memcpy(*at, text, size);
+
+	*at += size;
+	return kept;
+}
+
+static int read_mounts(struct warden *w, const struct msg_make *m, struct pending *p, struct err *e)
+{
+	const struct isolation *isolation = w->options->isolation;
+	char *at = p->texts;
+
+	if (m->mounts_count && !isolation->find_mount)
+		return err_set(e, ERR_INPUT,
+			"%s isolation has no mounts: its programs see the machine's files",
+			isolation->name);
+	for (uint32_t i = 0; i < m->mounts_count; i++) {
+		const char *below;
+		int dir = isolation->find_mount(w->state, m->mounts[i].source, &below, e);
+
+		if (dir < 0)
+			return -1;
+		p->spec.mounts[p->spec.mounts_count++] = (struct cell_mount){
+			.dir = (unsigned)dir,
+			.below = keep_text(&at, below),
+			.name = keep_text(&at, m->mounts[i].name),
+		};
+	}
+	return 0;
+}
+
 void make_ask(struct warden *w, const struct msg_make *m, int control_fd)
 {
-	auto_free struct pending *p = xalloc(sizeof(*p));
+	auto_free struct pending *p = xalloc(sizeof(*p) + texts_size(m));
 	struct pending **end = &w->pending;
 	struct err e = w->unusable;
 
@@ -61,8 +103,8 @@ void make_ask(struct warden *w, const struct msg_make *m, int control_fd)
 	p->spec.network = m->network;
 	if (e.kind == ERR_NONE && cells_find(w->cells, m->cell))
 		err_set(&e, ERR_PROTOCOL, "cell %u exists", m->cell);
-	if (e.kind == ERR_NONE)
-		read_needs(w, m, &p->spec, &e);
+	if (e.kind == ERR_NONE && read_needs(w, m, &p->spec, &e) == 0)
+		read_mounts(w, m, p, &e);
 	if (e.kind != ERR_NONE) {
 		close(control_fd);
 		tell_failure(w, m->cell, &e);

@@ -355,6 +355,7 @@ static int prepare(struct warden *w)
 		checks_gather(&w->checks, &w->tree, &w->uids);
 	options = (struct isolation_options){
 		.drivers = o->drivers,
+		.mount_dirs = o->mount_dirs,
 		.host_network = o->host_network,
 		.memory_is_soft = !(cgroup_tree_holds(&w->tree) & LIMIT_BIT(LIMIT_MEMORY_BYTES)),
 		.inside = keeper_inside,

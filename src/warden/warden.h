@@ -10,6 +10,7 @@ struct warden_options {
 	size_t command_line_size;
 	int socket_fd; /* to the engine; when it hangs up, all cells are killed and we end */
 	const char *drivers;
+	const char *const *mount_dirs; /* below which mounts may be asked for; NULL-terminated */
 	bool host_network;
 	bool once;  /* one cell is all that will be asked for: nothing is made ahead */
 	bool check; /* gather what `hotcell doctor` wants to know, while the machine is in view */

@@ -61,6 +61,7 @@ enum warm_flags {
 	                     * one finds everything in place */
 	WARM_STAGED = 8,
 	WARM_KEEP = 16, /* the machine is to stay as the run leaves it */
+	WARM_STAYS = 32, /* with a rehearsal behind a snapshot: that stays where it is, in memory */
 };
 
 /* Beneath the cell's /tmp. */

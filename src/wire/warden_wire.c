@@ -39,6 +39,25 @@ void put_make(struct frame_out *f, const struct msg_make *m)
 	frame_put_u32(f, m->binds_count);
 	for (uint32_t i = 0; i < m->binds_count; i++)
 		frame_put_string(f, m->binds[i]);
+	frame_put_u32(f, m->mounts_count);
+	for (uint32_t i = 0; i < m->mounts_count; i++) {
+		frame_put_string(f, m->mounts[i].source);
+		frame_put_string(f, m->mounts[i].name);
+	}
+}
+
+static bool get_mounts(struct frame_in *f, struct msg_make *m)
+{
+	struct err ignored;
+
+	m->mounts_count = frame_get_u32(f);
+	if (m->mounts_count > MOUNTS_MAX)
+		return false;
+	for (uint32_t i = 0; i < m->mounts_count; i++) {
+		m->mounts[i].source = frame_get_string(f);
+		m->mounts[i].name = frame_get_string(f);
+	}
+	return mounts_check(m->mounts, m->mounts_count, &ignored) == 0;
 }
 
 bool get_make(struct frame_in *f, struct msg_make *m)
@@ -53,7 +72,8 @@ bool get_make(struct frame_in *f, struct msg_make *m)
 		return false;
 	for (uint32_t i = 0; i < m->binds_count; i++)
 		m->binds[i] = frame_get_string(f);
-	return frame_in_done(f) && (m->network == NETWORK_NONE || m->network == NETWORK_HOST);
+	return get_mounts(f, m) && frame_in_done(f) &&
+	       (m->network == NETWORK_NONE || m->network == NETWORK_HOST);
 }
 
 void put_limit(struct frame_out *f, const struct msg_limit *m)

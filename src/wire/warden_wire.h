@@ -17,6 +17,7 @@
 
 #include "wire/frame.h"
 #include "wire/limits.h"
+#include "wire/mounts.h"
 
 enum warden_frame {
 	WARDEN_ALLOW = 1,
@@ -61,6 +62,8 @@ struct msg_make {
 	struct limits limits;
 	uint32_t binds_count;
 	const char *binds[MAKE_BINDS_MAX];
+	uint32_t mounts_count;
+	struct mount_wish mounts[MOUNTS_MAX];
 };
 
 struct msg_limit {

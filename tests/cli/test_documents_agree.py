@@ -10,7 +10,7 @@ import pytest
 
 MAN = harness.ROOT / "man"
 COMPLETIONS = harness.ROOT / "packaging" / "completions"
-COMMANDS = ["run", "languages", "doctor"]
+COMMANDS = ["run", "languages", "serve", "keys", "session", "files", "top", "doctor"]
 
 
 def help_options(hotcell, command):
@@ -23,7 +23,7 @@ def help_options(hotcell, command):
             found[long] = value
             if short:
                 found[short] = value
-    assert "--help" in found and "--json" in found
+    assert "--help" in found and len(found) >= 4
     return found
 
 
@@ -51,7 +51,8 @@ def test_each_option_of_help_is_one(hotcell, command):
     for option, value in help_options(hotcell, command).items():
         if option in ("-?", "--help", "--usage"):
             continue
-        result = hotcell(command, option)
+        # Or it would serve.
+        result = hotcell(command, option, *["--print-config"] * (command == "serve" and value is None))
         assert ("requires an argument" in result.err) == (value is not None), option
 
 
@@ -94,12 +95,19 @@ complete_words hotcell run --isolation c
 complete_words hotcell run --isolation = p
 complete_words hotcell run -l {"pyth"}
 complete_words hotcell doctor --ex
+complete_words hotcell serve --log-f
+complete_words hotcell serve --log-format j
+complete_words hotcell keys rev
+complete_words hotcell session int
+complete_words hotcell session new --strategy per_s
+complete_words hotcell files ad
 """
     out = subprocess.run(
         ["bash", "-c", script], capture_output=True, text=True, check=True,
         env={"PATH": f"{harness.HOTCELL.parent}:/usr/bin:/bin", "HOME": str(hotcell.home)}).stdout
     assert out.splitlines() == [
-        "run ", "--timeout ", "container ", "process ", "python ", "--explain "]
+        "run ", "--timeout ", "container ", "process ", "python ", "--explain ", "--log-format ", "json ",
+        "revoke ", "interrupt ", "per_session ", "add "]
 
 
 def test_every_command_has_a_man_page_and_they_are_listed(hotcell):
@@ -162,6 +170,11 @@ def test_the_bounds_in_the_man_page_are_the_real_ones(hotcell):
         for value in (least, most):
             result = hotcell.run("-l", "nonsense", "-c", "", f"--{option}", value)
             assert "unknown language" in result.err, (option, value, result)
+
+
+def test_the_table_of_settings_is_written_down_as_it_is():
+    result = subprocess.run([harness.ROOT / "tools/config-docs", "--check", harness.HOTCELL], capture_output=True, text=True)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "", "")
 
 
 # ---- README ----

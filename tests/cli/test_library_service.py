@@ -1,5 +1,7 @@
 """libhotcell as a service uses it: in a loop of its own, with wardens that another one starts."""
+import os
 import subprocess
+from pathlib import Path
 
 import harness
 import pytest
@@ -63,6 +65,14 @@ def test_a_preparation_that_is_given_up_leaves_its_snapshot_to_who_waits_for_it(
     s = service("never-waits")
     assert s("give-up", "python", "vm") == ["error gone it was given up", "prepared"]
     assert s("run", "-", "python", "vm", "print(1)") == ["exited 0 warm 1\\n|"]
+
+
+def test_a_snapshot_in_memory_takes_no_more_than_there_is_in_it(service):
+    s = service("never-waits")
+    assert s("prepare", "python", "vm", "-") == ["prepared"] * 2
+    held = [os.stat(fd) for fd in Path(f"/proc/{s.process.pid}/fd").iterdir() if "hotcell-snapshot" in os.readlink(fd)]
+    assert len(held) == 1
+    assert held[0].st_blocks * 512 < held[0].st_size * 3 / 4, "its holes are filled"
 
 
 def test_what_cannot_be_prepared_is_told(service):
@@ -268,3 +278,17 @@ def test_a_cell_that_is_gone_or_busy_serves_no_files(service):
     s("kill-wardens")
     assert s("list", 0)[0].startswith("error gone")
     assert s("list", 0) == ["error gone hotcell-warden ended unexpectedly"]
+
+
+# ---- one cell for many ----
+
+
+@pytest.mark.parametrize("isolation", ["container", "vm"])
+def test_input_that_a_run_left_unread_does_not_hold_up_the_next(service, isolation):
+    s = service()
+    s("make", 0, "python", isolation)
+    leave = "import os; print(sorted(os.listdir())); open('left', 'w')"
+    answers = [s("feed", 0, "python", isolation, leave)[0].split(" ", 3) for _ in range(3)]
+    assert [answer[:2] for answer in answers] == [["exited", "0"]] * 3
+    first, second = "['main.py']\\n|", "['left', 'main.py']\\n|" if isolation == "container" else "['main.py']\\n|"
+    assert [answer[3] for answer in answers] == [first, second, second]

@@ -36,7 +36,7 @@ static int compile(void **state)
 	struct err e = { 0 };
 
 	(void)state;
-	if (seccomp_compile(false, &program, &e))
+	if (seccomp_compile(&(struct seccomp_options){ 0 }, &program, &e))
 		fail_msg("%s", e.text);
 	return 0;
 }
@@ -352,6 +352,38 @@ static void only_everyday_sockets_are_made(void **state)
 	assert_int_equal(answer_to_socket(AF_INET, IPPROTO_SCTP), DENIED);
 }
 
+static uint32_t answer_to_pair(unsigned type)
+{
+	struct seccomp_data data = {
+		.nr = SYS_socketpair,
+		.arch = seccomp_arch_native(),
+		.args = { AF_UNIX, type },
+	};
+
+	return answer_of(&data);
+}
+
+/* By the table alone a program could reach whoever listens on a socket in a directory of the host. */
+static void beside_mounts_no_unix_socket_can_be_connected_to_a_path(void **state)
+{
+	struct sock_fprog usual = program;
+	struct err e = { 0 };
+
+	(void)state;
+	if (seccomp_compile(&(struct seccomp_options){ .has_mounts = true }, &program, &e))
+		fail_msg("%s", e.text);
+	assert_int_equal(answer_to_socket(AF_UNIX, 0), DENIED);
+	assert_int_equal(answer_to_socket(AF_INET, 0), ALLOWED);
+	for (unsigned type = 0; type < 16; type++)
+		for (unsigned flags = 0; flags < 2; flags++)
+			assert_int_equal(
+				answer_to_pair(type | (flags ? SOCK_CLOEXEC | SOCK_NONBLOCK : 0)),
+				type == SOCK_STREAM || type == SOCK_SEQPACKET ? ALLOWED : DENIED);
+	free(program.filter);
+	program = usual;
+	assert_int_equal(answer_to_pair(SOCK_DGRAM), ALLOWED);
+}
+
 /* The keeper is process 1. */
 static void the_keeper_cannot_be_slowed_down(void **state)
 {
@@ -492,6 +524,7 @@ int main(void)
 		TEST(what_programs_need_every_day_is_allowed),
 		TEST(no_flag_of_clone_makes_a_namespace),
 		TEST(only_everyday_sockets_are_made),
+		TEST(beside_mounts_no_unix_socket_can_be_connected_to_a_path),
 		TEST(the_core_limit_is_read_but_not_set),
 		TEST(the_keeper_cannot_be_slowed_down),
 		TEST(what_reaches_beyond_the_cell_is_denied_or_absent),

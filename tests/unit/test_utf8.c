@@ -169,6 +169,44 @@ static void it_adds_behind_what_is_there(void **state)
 	assert_string_equal(out.data, "before " REPLACEMENT);
 }
 
+/* In pieces of any size it is the same text as in one. */
+static void letters_that_come_in_pieces_are_joined(void **state)
+{
+	static const char text[] = "a\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80z";
+	size_t len = sizeof(text) - 1;
+
+	(void)state;
+	for (size_t step = 1; step <= len; step++) {
+		auto_buf struct buf all = { 0 };
+		struct utf8_tail tail = { 0 };
+
+		for (size_t at = 0; at < len; at += step) {
+			auto_buf struct buf piece = { 0 };
+
+			utf8_join(&tail, text + at, at + step > len ? len - at : step, &piece);
+			if (piece.len)
+				assert_true(utf8_valid(piece.data, piece.len));
+			buf_add(&all, piece.data, piece.len);
+		}
+		assert_int_equal(tail.len, 0);
+		assert_int_equal(all.len, len);
+		assert_memory_equal(all.data, text, len);
+	}
+}
+
+static void what_can_be_no_letter_is_not_held_back(void **state)
+{
+	auto_buf struct buf out = { 0 };
+	struct utf8_tail tail = { 0 };
+
+	(void)state;
+	utf8_join(&tail, "\x80\x80\x80\x80", 4, &out);
+	assert_int_equal(out.len, 4);
+	utf8_join(&tail, "\xff", 1, &out);
+	assert_int_equal(out.len, 5);
+	assert_int_equal(tail.len, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -182,6 +220,8 @@ int main(void)
 		TEST(the_examples_of_the_standard_come_out_as_it_says),
 		TEST(every_pair_of_bytes_comes_out_valid),
 		TEST(it_adds_behind_what_is_there),
+		TEST(letters_that_come_in_pieces_are_joined),
+		TEST(what_can_be_no_letter_is_not_held_back),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -67,6 +67,8 @@ static struct msg_make some_make(void)
 		.limits = some_limits(),
 		.binds_count = 2,
 		.binds = { "/one", "/two" },
+		.mounts_count = 2,
+		.mounts = { { "/data/sets", "sets" }, { "/b", "B_2.x-y" } },
 	};
 }
 
@@ -85,6 +87,9 @@ static bool get_some_make(struct frame_in *f)
 		return false;
 	for (uint32_t i = 0; i < m.binds_count; i++)
 		assert_true(strlen(m.binds[i]) < FRAME_MAX);
+	for (uint32_t i = 0; i < m.mounts_count; i++)
+		assert_true(
+			strlen(m.mounts[i].source) < FRAME_MAX && strlen(m.mounts[i].name) <= 255);
 	return true;
 }
 
@@ -102,6 +107,11 @@ static void expect_make(struct frame_in *f)
 	assert_int_equal(m.binds_count, 2);
 	assert_string_equal(m.binds[0], "/one");
 	assert_string_equal(m.binds[1], "/two");
+	assert_int_equal(m.mounts_count, 2);
+	assert_string_equal(m.mounts[0].source, "/data/sets");
+	assert_string_equal(m.mounts[0].name, "sets");
+	assert_string_equal(m.mounts[1].source, "/b");
+	assert_string_equal(m.mounts[1].name, "B_2.x-y");
 }
 
 static void put_some_limit(struct frame_out *f)
@@ -362,12 +372,45 @@ static void a_cell_has_at_most_32_binds(void **state)
 		m.binds[i] = "/x";
 	assert_true(make_is_taken(&m));
 	/* One more than there is room for in the struct: by hand, since put_make() has none. */
-	m.binds_count = 0;
+	m.binds_count = m.mounts_count = 0;
 	put_make(&out, &m);
-	out.len -= 4;
+	out.len -= 8;
 	frame_put_u32(&out, MAKE_BINDS_MAX + 1);
 	for (unsigned i = 0; i <= MAKE_BINDS_MAX; i++)
 		frame_put_string(&out, "/x");
+	frame_put_u32(&out, 0);
+	in = read_back();
+	assert_false(get_make(&in, &got));
+	put_make(&out, &m);
+	out.len -= 8;
+	frame_put_u32(&out, UINT32_MAX);
+	frame_put_u32(&out, 0);
+	in = read_back();
+	assert_false(get_make(&in, &got));
+}
+
+static const char *const mount_names[] = { "a", "b", "c", "d", "e", "f", "g", "h", "i" };
+
+static void a_cell_has_at_most_8_mounts(void **state)
+{
+	struct msg_make m = some_make();
+	struct msg_make got;
+	struct frame_in in;
+
+	(void)state;
+	m.mounts_count = MOUNTS_MAX;
+	for (unsigned i = 0; i < MOUNTS_MAX; i++)
+		m.mounts[i] = (struct mount_wish){ "/data", mount_names[i] };
+	assert_true(make_is_taken(&m));
+	/* By hand, as above. */
+	m.mounts_count = 0;
+	put_make(&out, &m);
+	out.len -= 4;
+	frame_put_u32(&out, MOUNTS_MAX + 1);
+	for (unsigned i = 0; i <= MOUNTS_MAX; i++) {
+		frame_put_string(&out, "/data");
+		frame_put_string(&out, mount_names[i]);
+	}
 	in = read_back();
 	assert_false(get_make(&in, &got));
 	put_make(&out, &m);
@@ -375,6 +418,90 @@ static void a_cell_has_at_most_32_binds(void **state)
 	frame_put_u32(&out, UINT32_MAX);
 	in = read_back();
 	assert_false(get_make(&in, &got));
+}
+
+static bool mount_is_taken(const char *source, const char *name)
+{
+	struct msg_make m = some_make();
+
+	m.mounts_count = 1;
+	m.mounts[0] = (struct mount_wish){ source, name };
+	return make_is_taken(&m);
+}
+
+static void a_mount_is_an_absolute_path_and_one_plain_name(void **state)
+{
+	static const char *const sources[] = { "", "/", "data", "./data", "/data/", "/data/..",
+		"/../etc", "/data/../etc", "/./data", "/data//sets", "//data" };
+	static const char *const names[] = { "", ".", "..", "a/b", "/a", "a/", "a b", "a\n",
+		"\xc3\xa4", "a:b", "~", "a\\b" };
+	static char longest[256];
+
+	(void)state;
+	assert_true(mount_is_taken("/data/..x/...", "...")); /* these are names like any other */
+	for (size_t i = 0; i < COUNT(sources); i++)
+		if (mount_is_taken(sources[i], "name"))
+			fail_msg("the source '%s' is taken", sources[i]);
+	for (size_t i = 0; i < COUNT(names); i++)
+		if (mount_is_taken("/data", names[i]))
+			fail_msg("the name '%s' is taken", names[i]);
+	memset(longest, 'n', sizeof(longest) - 1);
+	assert_true(mount_is_taken("/data", longest));
+	assert_true(mount_is_taken("/data", "-"));
+}
+
+static void a_name_or_path_that_is_too_long_is_no_mount(void **state)
+{
+	static char name[257];
+	static char path[4200];
+
+	(void)state;
+	memset(name, 'n', sizeof(name) - 1);
+	assert_false(mount_is_taken("/data", name));
+	for (size_t i = 0; i + 1 < sizeof(path); i++)
+		path[i] = i % 100 == 0 ? '/' : 'p';
+	assert_false(mount_is_taken(path, "name"));
+	path[4000] = '\0';
+	assert_true(mount_is_taken(path, "name"));
+}
+
+static void two_mounts_of_one_name_are_refused(void **state)
+{
+	struct msg_make m = some_make();
+
+	(void)state;
+	m.mounts[0] = (struct mount_wish){ "/a", "same" };
+	m.mounts[1] = (struct mount_wish){ "/b", "same" };
+	assert_false(make_is_taken(&m));
+	m.mounts[1] = (struct mount_wish){ "/a", "other" };
+	assert_true(make_is_taken(&m));
+}
+
+static void what_is_below_a_directory_has_its_path_and_a_slash_before_it(void **state)
+{
+	(void)state;
+	assert_string_equal(mount_below("/data", "/data"), "");
+	assert_string_equal(mount_below("/data", "/data/a/b"), "a/b");
+	assert_string_equal(mount_below("/data//", "/data/a"), "a");
+	assert_string_equal(mount_below("/", "/data/a"), "data/a");
+	assert_null(mount_below("/data", "/database"));
+	assert_null(mount_below("/data", "/dat"));
+	assert_null(mount_below("/data/a", "/data"));
+	assert_null(mount_below("data", "/data"));
+	assert_null(mount_below("", "/data"));
+}
+
+static void of_several_directories_the_deepest_counts(void **state)
+{
+	static const char *const dirs[] = { "/other", "/data", "/data/deep/", "/data/d", NULL };
+
+	(void)state;
+	assert_int_equal(mount_find_dir(dirs, "/data/x"), 1);
+	assert_int_equal(mount_find_dir(dirs, "/data/deep"), 2);
+	assert_int_equal(mount_find_dir(dirs, "/data/deep/x"), 2);
+	assert_int_equal(mount_find_dir(dirs, "/data/deeper"), 1);
+	assert_int_equal(mount_find_dir(dirs, "/etc"), -1);
+	assert_int_equal(mount_find_dir(NULL, "/data"), -1);
 }
 
 static void only_known_networks_and_orders_are_taken(void **state)
@@ -417,6 +544,12 @@ int main(void)
 		TEST(no_changed_byte_in_a_warden_message_does_harm),
 		TEST(limits_outside_the_table_are_refused_and_zero_means_none),
 		TEST(a_cell_has_at_most_32_binds),
+		TEST(a_cell_has_at_most_8_mounts),
+		TEST(a_mount_is_an_absolute_path_and_one_plain_name),
+		TEST(a_name_or_path_that_is_too_long_is_no_mount),
+		TEST(two_mounts_of_one_name_are_refused),
+		TEST(what_is_below_a_directory_has_its_path_and_a_slash_before_it),
+		TEST(of_several_directories_the_deepest_counts),
 		TEST(only_known_networks_and_orders_are_taken),
 		TEST(paths_that_do_not_fit_into_a_frame_are_not_cut),
 	};

@@ -15,6 +15,7 @@ const struct isolation isolation_container = {
 	.prepare = prepare,
 	.allow = wall_allow,
 	.find_need = wall_find_need,
+	.find_mount = wall_find_mount,
 	.seal = wall_seal,
 	.make = wall_make,
 	.get_ahead = wall_get_ahead,

@@ -131,6 +131,7 @@ const struct isolation isolation_vm = {
 	.prepare = prepare,
 	.allow = wall_allow,
 	.find_need = wall_find_need,
+	.find_mount = wall_find_mount,
 	.seal = wall_seal,
 	.make = wall_make,
 	.get_ahead = wall_get_ahead,

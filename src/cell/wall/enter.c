@@ -215,6 +215,11 @@ static int step_disk(struct entry *entry, struct err *e)
 	return 0;
 }
 
+static int step_mounts(struct entry *entry, struct err *e)
+{
+	return host_dirs_show(CELL_ROOT, entry->spec->mounts, entry->spec->mounts_count, e);
+}
+
 static int step_pivot(struct entry *entry, struct err *e)
 {
 	(void)entry;
@@ -325,6 +330,9 @@ static const struct step {
 	{ "credentials", step_credentials,
 		"groups before user: without the user we may not change them" },
 	{ "disk", step_disk, "as the cell's user, who is to own it; while we may still mount" },
+	{ "mounts", step_mounts,
+		"directories of the host that were asked for, read-only: as the cell's user, so that it "
+		"sees none that this user could not reach" },
 	{ "pivot", step_pivot, "the last mount of all: the warden's root is gone" },
 	{ "hostname", step_hostname, "while we have capabilities in our namespaces" },
 	{ "no_new_privs", step_no_new_privs, "nothing executed below can gain rights" },

@@ -23,7 +23,7 @@ struct attributes {
 	uint64_t userns_fd;
 };
 
-static int set_attributes(int fd, const char *path, unsigned at_flags, unsigned flags)
+static struct attributes attributes_of(unsigned flags)
 {
 	struct attributes a = { .set = MOUNT_ATTR_NOSUID };
 
@@ -33,6 +33,13 @@ static int set_attributes(int fd, const char *path, unsigned at_flags, unsigned 
 		a.set |= MOUNT_ATTR_NODEV;
 	if (flags & MNT_NOEXEC_FLAG)
 		a.set |= MOUNT_ATTR_NOEXEC;
+	return a;
+}
+
+static int set_attributes(int fd, const char *path, unsigned at_flags, unsigned flags)
+{
+	struct attributes a = attributes_of(flags);
+
 	return (int)syscall(SYS_mount_setattr, fd, path, at_flags, &a, sizeof(a));
 }
 
@@ -44,6 +51,23 @@ int mnt_bind_fd(int source_fd, const char *target, unsigned flags, struct err *e
 	if (tree < 0)
 		return err_sys(e, "clone the mount for '%s'", target);
 	if (set_attributes(tree, "", AT_EMPTY_PATH | AT_RECURSIVE, flags))
+		return err_sys(e, "restrict the mount for '%s'", target);
+	if (syscall(SYS_move_mount, tree, "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH))
+		return err_sys(e, "mount on '%s'", target);
+	return 0;
+}
+
+int mnt_bind_fd_alone(int source_fd, const char *target, unsigned flags, struct err *e)
+{
+	auto_close int tree = (int)syscall(
+		SYS_open_tree, source_fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | O_CLOEXEC);
+	struct attributes a = attributes_of(flags);
+
+	/* Else what the host mounts below it later would come along. */
+	a.propagation = MS_PRIVATE;
+	if (tree < 0)
+		return err_sys(e, "clone the mount for '%s'", target);
+	if (syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &a, sizeof(a)))
 		return err_sys(e, "restrict the mount for '%s'", target);
 	if (syscall(SYS_move_mount, tree, "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH))
 		return err_sys(e, "mount on '%s'", target);

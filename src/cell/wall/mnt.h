@@ -16,6 +16,9 @@ enum mnt_flags {
 /* Shows what `source_fd` refers to (with all that is mounted below it) at `target`, a path of the
  * calling process. */
 int mnt_bind_fd(int source_fd, const char *target, unsigned flags, struct err *e);
+/* The same for a directory alone: what is mounted below it, now or later, is not shown. Fails with EINVAL
+ * where the kernel does not let us leave it out: it would uncover what that covers. */
+int mnt_bind_fd_alone(int source_fd, const char *target, unsigned flags, struct err *e);
 /* The same for a path of the calling process; not its submounts. */
 int mnt_bind(const char *source, const char *target, unsigned flags, struct err *e);
 /* Adds flags to the mount at `target`. */

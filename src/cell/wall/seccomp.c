@@ -177,14 +177,20 @@ static int by_number(const void *a, const void *b)
 	return (x->number > y->number) - (x->number < y->number);
 }
 
-static int collect(struct builder *b, bool memory_is_soft, struct err *e)
+static bool is_left_out(const struct seccomp_row *row, const struct seccomp_options *options)
+{
+	return (options->memory_is_soft && strcmp(row->call, "shmget") == 0) ||
+	       (options->has_mounts && row->without_mounts);
+}
+
+static int collect(struct builder *b, const struct seccomp_options *options, struct err *e)
 {
 	for (unsigned i = 0; i < seccomp_table_count; i++) {
 		int number = seccomp_numbers[i];
 		struct call *call = NULL;
 
 		/* Negative: not on this architecture, or newer than libseccomp: absent. */
-		if (number < 0 || (memory_is_soft && strcmp(seccomp_table[i].call, "shmget") == 0))
+		if (number < 0 || is_left_out(&seccomp_table[i], options))
 			continue;
 		for (unsigned k = 0; k < b->calls_count; k++)
 			if (b->calls[k].number == number)
@@ -201,13 +207,13 @@ static int collect(struct builder *b, bool memory_is_soft, struct err *e)
 	return 0;
 }
 
-int seccomp_compile(bool memory_is_soft, struct sock_fprog *ret, struct err *e)
+int seccomp_compile(const struct seccomp_options *options, struct sock_fprog *ret, struct err *e)
 {
 	auto_free struct builder *b = xalloc(sizeof(*b));
 	auto_free struct sock_filter *code = xalloc(CODE_MAX * sizeof(*code));
 
 	b->code = code;
-	if (collect(b, memory_is_soft, e))
+	if (collect(b, options, e))
 		return -1;
 	emit(b, LOAD(arch));
 	emit(b, JUMP(BPF_JEQ, AUDIT_ARCH_NATIVE, 1, 0));

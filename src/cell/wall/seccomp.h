@@ -31,6 +31,7 @@ struct seccomp_row {
 	unsigned and_argument;
 	uint32_t and_mask;
 	uint32_t and_value;
+	bool without_mounts; /* not a row for cells that show directories of the host */
 };
 
 extern const struct seccomp_row seccomp_table[];
@@ -41,10 +42,18 @@ extern const int seccomp_numbers[];
 
 const char *seccomp_action_name(enum seccomp_action action);
 
-/* With `memory_is_soft` System V shared memory is absent: it belongs to no process, so a watch over
- * processes does not see it. Compiles the table once; seccomp_install() is what each cell does. The
- * program is owned by the caller and freed by free(program.filter). */
-int seccomp_compile(bool memory_is_soft, struct sock_fprog *ret, struct err *e);
+struct seccomp_options {
+	/* System V shared memory is absent: it belongs to no process, so a watch over processes does not
+	 * see it. */
+	bool memory_is_soft;
+	/* Unix sockets that can be connected to a path are denied: one may lie in such a directory, and
+	 * neither a read-only mount nor landlock would keep a cell from whoever listens on it. */
+	bool has_mounts;
+};
+
+/* Compiles the table once; seccomp_install() is what each cell does. The program is owned by the caller
+ * and freed by free(program.filter). */
+int seccomp_compile(const struct seccomp_options *options, struct sock_fprog *ret, struct err *e);
 int seccomp_install(const struct sock_fprog *program, struct err *e);
 
 #endif

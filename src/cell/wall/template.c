@@ -102,6 +102,9 @@ static const struct row network_rows[] = {
 	{ COPY, "/etc/services", "names of ports", NULL },
 };
 
+/* Only where cells may have mounts. */
+static const struct row mounts_row = { DIR_, MOUNTS_PLACE, "mounts go here", NULL };
+
 enum { COPY_MAX = 4 << 20 };
 
 /* `path` in the template, as a path of ours. */
@@ -299,6 +302,7 @@ static int open_vmm(struct template *t, const char *path, struct err *e)
 static int make_all_rows(struct template *t, const struct template_options *options, struct err *e)
 {
 	if (make_rows(t, rows, COUNT(rows), e) ||
+		(t->host_dirs.paths && make_rows(t, &mounts_row, 1, e)) ||
 		(options->host_network && make_rows(t, network_rows, COUNT(network_rows), e)))
 		return -1;
 	if (!options->vmm)
@@ -321,7 +325,8 @@ int template_build(struct template *t, const struct template_options *options, s
 		return -1;
 	if (mnt_tmpfs(CELL_ROOT, "mode=0755,size=32M,nr_inodes=4k", MNT_NODEV_FLAG, e))
 		return -1;
-	if (make_all_rows(t, options, e))
+	if (host_dirs_open(&t->host_dirs, options->mount_dirs, t->host_fd, e) ||
+		make_all_rows(t, options, e))
 		return -1;
 	return options->drivers ? show_drivers(t, options->drivers, e) : 0;
 }
@@ -335,17 +340,13 @@ int template_find_need(const struct template *t, const char *path)
 }
 
 /* Beneath what every cell mounts afresh, nothing of the machine would be seen. */
-static bool is_covered(const char *path)
+static bool is_covered(const struct template *t, const char *path)
 {
-	static const char *const own[] = { "/tmp", "/var/tmp", "/workspace", "/proc", "/dev" };
+	static const char *const own[] = { "/tmp", "/var/tmp", "/workspace", "/proc", "/dev",
+		NULL };
 
-	for (size_t i = 0; i < COUNT(own); i++) {
-		size_t len = strlen(own[i]);
-
-		if (strncmp(path, own[i], len) == 0 && (path[len] == '/' || path[len] == '\0'))
-			return true;
-	}
-	return false;
+	return mount_find_dir(own, path) >= 0 ||
+	       (t->host_dirs.paths && mount_below(MOUNTS_PLACE, path));
 }
 
 int template_allow(struct template *t, const char *path, struct err *e)
@@ -360,7 +361,7 @@ int template_allow(struct template *t, const char *path, struct err *e)
 		return err_set(e, ERR_INPUT, "'%s': want an absolute path without '..'", path);
 	if (template_find_need(t, path) >= 0)
 		return 0;
-	if (is_covered(path))
+	if (is_covered(t, path))
 		return err_set(e, ERR_INPUT,
 			"'%s' cannot be shown in a cell, which has a directory of its own there",
 			path);

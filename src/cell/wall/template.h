@@ -6,6 +6,7 @@
  *	/proc      the machine's /proc: the kernel lets a cell mount its own only if one is in view
  *	/cell      the template: read-only, everything in it nosuid
  *	/needs/N   directories that languages need besides, shown to the cells that ask for them
+ *	/mounts/N  directories below which cells may ask for mounts: host_dirs.h
  *	/null      the machine's /dev/null, where the template has none
  *	/vmm       hotcell-vmm, likewise: read-only, whoever owns it
  */
@@ -13,6 +14,7 @@
 #define HOTCELL_CELL_WALL_TEMPLATE_H
 
 #include "base/err.h"
+#include "cell/wall/host_dirs.h"
 
 #include <stdbool.h>
 
@@ -27,10 +29,12 @@ struct template
 	const char *null; /* where /dev/null is, until the cell has its root */
 	unsigned needs_count;
 	char *needs[TEMPLATE_NEEDS_MAX]; /* absolute; /needs/<index> shows it */
+	struct host_dirs host_dirs;
 };
 
 struct template_options {
-	const char *drivers; /* or NULL */
+	const char *drivers;           /* or NULL */
+	const char *const *mount_dirs; /* NULL-terminated, or NULL; they stay */
 	bool host_network;
 	/* hotcell-vmm, or NULL. With it there are neither devices nor /proc, which it makes up; and it
 	 * is opened as VMM_SELF_FD. */

@@ -30,6 +30,7 @@ struct wall {
 	bool holds_vmm;
 	struct template template;
 	struct sock_fprog filter;
+	struct sock_fprog filter_with_mounts; /* if there can be any */
 	int landlock_abi;
 	bool mask_exists[ENTER_MASKS_MAX];
 	void (*inside)(const struct cell_inside *inside);
@@ -130,6 +131,17 @@ static void find_masks(struct wall *w)
 		w->mask_exists[i] = access(masks[i], F_OK) == 0;
 }
 
+static int compile_filters(struct wall *w, const struct isolation_options *options, struct err *e)
+{
+	struct seccomp_options wanted = { .memory_is_soft = options->memory_is_soft };
+
+	if (seccomp_compile(&wanted, &w->filter, e))
+		return -1;
+	wanted.has_mounts = true;
+	return w->template.host_dirs.paths ? seccomp_compile(&wanted, &w->filter_with_mounts, e) :
+					     0;
+}
+
 int wall_prepare(
 	const struct isolation_options *options, const char *vmm, void **ret_state, struct err *e)
 {
@@ -146,12 +158,13 @@ int wall_prepare(
 	if (template_build(&w->template,
 		    &(struct template_options){
 			    .drivers = options->drivers,
+			    .mount_dirs = options->mount_dirs,
 			    .host_network = options->host_network,
 			    .vmm = vmm,
 		    },
 		    e))
 		return err_wrap(e, "build the template root");
-	return seccomp_compile(options->memory_is_soft, &w->filter, e);
+	return compile_filters(w, options, e);
 }
 
 int wall_allow(void *state, const char *path, struct err *e)
@@ -166,6 +179,13 @@ int wall_find_need(void *state, const char *path)
 	struct wall *w = state;
 
 	return template_find_need(&w->template, path);
+}
+
+int wall_find_mount(void *state, const char *source, const char **ret_below, struct err *e)
+{
+	struct wall *w = state;
+
+	return host_dirs_find(&w->template.host_dirs, source, ret_below, e);
 }
 
 int wall_seal(void *state, struct err *e)
@@ -250,7 +270,7 @@ int wall_make(void *state, const struct cell_spec *spec, struct isolation_made *
 	struct entry entry = {
 		.spec = spec,
 		.template = &w->template,
-		.filter = &w->filter,
+		.filter = spec->mounts_count ? &w->filter_with_mounts : &w->filter,
 		.landlock_abi = w->landlock_abi,
 		.holds_vmm = w->holds_vmm,
 		.mask_exists = w->mask_exists,
@@ -309,6 +329,8 @@ void wall_close(void *state)
 	if (w->network_maker)
 		enter_made_network(w);
 	free(w->filter.filter);
+	free(w->filter_with_mounts.filter);
+	host_dirs_close(&w->template.host_dirs);
 	for (unsigned i = 0; i < w->template.needs_count; i++)
 		free(w->template.needs[i]);
 	own_close(&w->host_net_fd);

@@ -20,6 +20,7 @@ int wall_prepare(
 	const struct isolation_options *options, const char *vmm, void **ret_state, struct err *e);
 int wall_allow(void *state, const char *path, struct err *e);
 int wall_find_need(void *state, const char *path);
+int wall_find_mount(void *state, const char *source, const char **ret_below, struct err *e);
 int wall_seal(void *state, struct err *e);
 int wall_make(void *state, const struct cell_spec *spec, struct isolation_made *ret, struct err *e);
 void wall_get_ahead(void *state);

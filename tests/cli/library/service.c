@@ -265,9 +265,10 @@ static void say_content(int fd)
 		say_text(text, (size_t)n);
 }
 
-/* run CELL LANGUAGE ISOLATION CODE; take the same, and take its files */
-static void run(char **words, int takes)
+/* run CELL LANGUAGE ISOLATION CODE; take the same, and take its files; feed the same, with much input */
+static void run(char **words, int takes, int feeds)
 {
+	static char input[3 << 20];
 	struct taken taken = { .count = 0 };
 	struct hotcell_request request = {
 		.cell = cell_of(words[1]),
@@ -276,6 +277,8 @@ static void run(char **words, int takes)
 		.code = words[4],
 		.open_file = takes ? open_file : NULL,
 		.context = &taken,
+		.stdin_data = feeds ? input : NULL,
+		.stdin_len = feeds ? sizeof(input) : 0,
 	};
 	struct hotcell_work *work;
 	struct hotcell_result *r;
@@ -506,9 +509,11 @@ static void obey(char **words)
 	else if (strcmp(command, "state") == 0)
 		state(words);
 	else if (strcmp(command, "run") == 0)
-		run(words, 0);
+		run(words, 0, 0);
+	else if (strcmp(command, "feed") == 0)
+		run(words, 0, 1);
 	else if (strcmp(command, "take") == 0)
-		run(words, 1);
+		run(words, 1, 0);
 	else if (strcmp(command, "pause") == 0)
 		pause_run(words);
 	else if (strcmp(command, "put") == 0)

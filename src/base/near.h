@@ -4,8 +4,8 @@
  *	near_offer(&n, "perl"), near_offer(&n, "python");
  *	n.best is "python"; NULL if nothing offered was near
  */
-#ifndef HOTCELL_LANGUAGE_NEAR_H
-#define HOTCELL_LANGUAGE_NEAR_H
+#ifndef HOTCELL_BASE_NEAR_H
+#define HOTCELL_BASE_NEAR_H
 
 struct near {
 	const char *typed;

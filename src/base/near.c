@@ -1,4 +1,4 @@
-#include "language/near.h"
+#include "base/near.h"
 
 #include <ctype.h>
 #include <string.h>

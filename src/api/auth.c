@@ -1,0 +1,168 @@
+/* Who asks, and whether a browser was tricked into asking.
+ *
+ * On the unix socket the kernel tells the user: whoever the service belongs to, and root, may come in without a
+ * key, as CALLER_LOCAL with all rights. Elsewhere it takes a key, unless there are none and the address is loopback
+ * (or --no-auth): then everybody is CALLER_LOCAL, too.
+ *
+ * A page of another site may make a browser ask us; so an Origin that is not allowed is refused, and, where there are
+ * no keys, a Host that is not ours (a name that was made to point here: DNS rebinding). */
+#include "api/api.h"
+
+#include "base/own.h"
+#include "service/key.h"
+
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+static bool is_listed(const struct config_list *list, const char *text)
+{
+	for (char **at = list->at; *at; at++)
+		if (strcasecmp(*at, text) == 0)
+			return true;
+	return false;
+}
+
+/* The name of a Host header, without its port. */
+static bool is_loopback_name(const char *host)
+{
+	static const char *const names[] = { "localhost", "127.0.0.1", "[::1]" };
+	size_t len = host[0] == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":");
+
+	for (size_t i = 0; i < COUNT(names); i++)
+		if (strlen(names[i]) == len && strncasecmp(host, names[i], len) == 0)
+			return host[len] == '\0' || host[len] == ':';
+	return false;
+}
+
+static bool check_host(struct call *call)
+{
+	const struct config *config = call->service->config;
+	const char *host = http_header(call->x, "Host");
+
+	if (http_is_local(call->x) || !call->api->is_loopback || !host)
+		return true;
+	if (is_loopback_name(host) || is_listed(&config->allowed_hosts, host))
+		return true;
+	reply_error(call, 421, "wrong_host", "The Host header does not name this service (setting allowed_hosts).");
+	return false;
+}
+
+/* An Origin is sent by browsers. Our own pages have the Host that was asked. */
+static bool is_own_origin(struct call *call, const char *origin)
+{
+	const char *host = http_header(call->x, "Host");
+	const char *name = strstr(origin, "://");
+
+	return host && name && strcasecmp(name + 3, host) == 0;
+}
+
+static bool check_origin(struct call *call)
+{
+	const char *origin = http_header(call->x, "Origin");
+	const struct config *config = call->service->config;
+
+	if (!origin || is_own_origin(call, origin))
+		return true;
+	if (is_listed(&config->cors_origins, origin) || is_listed(&config->cors_origins, "*")) {
+		http_set_header(call->x, "Access-Control-Allow-Origin", origin);
+		http_set_header(call->x, "Vary", "Origin");
+		return true;
+	}
+	reply_error(call, 403, "origin", "Pages of this origin may not use the service (setting cors_origins).");
+	return false;
+}
+
+static const char *sent_key(const struct call *call)
+{
+	const char *bearer = http_header(call->x, "Authorization");
+
+	if (bearer && strncasecmp(bearer, "Bearer ", 7) == 0)
+		return bearer + 7 + strspn(bearer + 7, " ");
+	return http_header(call->x, "X-API-Key");
+}
+
+static void be_local(struct caller *caller)
+{
+	snprintf(caller->owner, sizeof(caller->owner), CALLER_LOCAL);
+	rights_set_all(&caller->rights);
+	caller->is_admin = true;
+}
+
+static bool is_known_user(const struct call *call)
+{
+	uid_t uid = http_peer_uid(call->x);
+
+	return uid == 0 || uid == call->api->owner_uid || uid == geteuid();
+}
+
+static bool turn_away(struct call *call, const char *text)
+{
+	http_set_header(call->x, "WWW-Authenticate", "Bearer");
+	reply_error(call, 401, "unauthorized", "%s", text);
+	return false;
+}
+
+static bool find_key(struct call *call, const char *key)
+{
+	struct store_key found = { 0 };
+	struct err e = { 0 };
+	uint8_t hash[KEY_HASH_SIZE];
+
+	if (key_hash(key, strlen(key), hash))
+		return turn_away(call, "The key is unknown or revoked.");
+	if (store_find_key(call->service->store, hash, &found, &e)) {
+		if (e.kind == ERR_NOT_FOUND)
+			return turn_away(call, "The key is unknown or revoked.");
+		reply_err(call, &e);
+		return false;
+	}
+	memcpy(call->caller.owner, found.id, sizeof(found.id));
+	call->caller.has_key = true;
+	if (rights_parse(found.rights_json, &call->caller.rights, &e)) {
+		store_key_free(&found);
+		reply_err(call, &e);
+		return false;
+	}
+	call->caller.is_admin = call->caller.rights.admin;
+	store_key_free(&found);
+	return true;
+}
+
+static bool identify(struct call *call)
+{
+	const char *key = sent_key(call);
+
+	if (http_is_local(call->x) && is_known_user(call)) {
+		be_local(&call->caller);
+		return true;
+	}
+	if (http_is_local(call->x) && !key)
+		return turn_away(call, "This socket belongs to another user: a key is needed.");
+	if (key && (http_is_local(call->x) || store_has_keys(call->service->store)))
+		return find_key(call, key);
+	/* Without any key in the store the service would not have begun to listen but here. */
+	if (!call->api->needs_keys && !store_has_keys(call->service->store)) {
+		be_local(&call->caller);
+		return true;
+	}
+	return turn_away(call, "A key is needed: Authorization: Bearer KEY, or X-API-Key: KEY.");
+}
+
+bool auth_admit_page(struct call *call)
+{
+	return check_host(call) && check_origin(call);
+}
+
+bool auth_admit(struct call *call)
+{
+	if (call->route->access == ROUTE_OPEN)
+		return true;
+	if (!identify(call))
+		return false;
+	if (call->route->access == ROUTE_ADMIN && !call->caller.is_admin) {
+		reply_error(call, 403, "forbidden", "This needs a key that may administer (hotcell keys add --admin).");
+		return false;
+	}
+	return true;
+}

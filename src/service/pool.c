@@ -1,0 +1,399 @@
+#include "service/service.h"
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/own.h"
+
+#include <string.h>
+
+enum { REFILL_MS = 2, KEY_SIZE = 512 };
+
+static void make_key(char *ret, const struct engine *n, const struct pool_wish *w)
+{
+	const struct hotcell_limits *l = &w->limits;
+
+	snprintf(ret, KEY_SIZE, "%p %s %d %s %d %d %llu %llu %llu %llu %llu %llu", (const void *)n,
+		w->language, w->isolation, w->profile ? w->profile : "-", w->once, w->network,
+		(unsigned long long)l->memory_bytes, (unsigned long long)l->processes,
+		(unsigned long long)l->disk_bytes, (unsigned long long)l->file_bytes,
+		(unsigned long long)l->open_files, (unsigned long long)l->cpus_milli);
+}
+
+static struct pool *find(struct pools *p, struct engine *n, const struct pool_wish *wish)
+{
+	char key[KEY_SIZE];
+	struct pool *pool;
+
+	make_key(key, n, wish);
+	pool = map_get(&p->by_key, key);
+	if (pool)
+		return pool;
+	pool = xalloc(sizeof(*pool));
+	pool->key = xstrdup(key);
+	pool->engine = n;
+	pool->wish = *wish;
+	pool->wish.language = xstrdup(wish->language);
+	pool->wish.profile = wish->profile ? xstrdup(wish->profile) : NULL;
+	list_init(&pool->idle);
+	map_put(&p->by_key, key, pool);
+	return pool;
+}
+
+/* Whether its machines can serve more than one run. */
+static bool is_reusable(const struct pool *pool)
+{
+	return pool->wish.isolation == HOTCELL_ISOLATION_VM && pool->wish.profile;
+}
+
+static unsigned pool_max(const struct pools *p)
+{
+	unsigned most = (unsigned)p->service->config->pool_max;
+
+	return most ? most : p->service->admission.running_max * 2;
+}
+
+static struct pool_cell *make(struct pool *pool, struct hotcell_error *e)
+{
+	struct hotcell_request q = {
+		.language = pool->wish.language,
+		.code = "",
+		.isolation = pool->wish.isolation,
+		.network = pool->wish.network,
+		.limits = pool->wish.limits,
+		.limits_default = &pool->engine->service->limits,
+		.profile = pool->wish.profile,
+		.cold = !pool->wish.profile,
+		.machine_ends = is_reusable(pool) && pool->wish.once,
+	};
+	struct pool_cell *cell = xalloc(sizeof(*cell));
+
+	if (hotcell_cell_make(pool->engine->hotcell, &q, &cell->cell, e)) {
+		free(cell);
+		return NULL;
+	}
+	cell->pool = pool;
+	list_init(&cell->link);
+	engine_hold(pool->engine);
+	return cell;
+}
+
+static void end(struct pool_cell *cell)
+{
+	struct engine *n = cell->pool->engine;
+
+	hotcell_cell_free(cell->cell);
+	free(cell->owner);
+	free(cell);
+	engine_release(n);
+}
+
+static void take_out(struct pool_cell *cell)
+{
+	list_remove(&cell->link);
+	cell->pool->idle_count--;
+}
+
+static void put_in(struct pool_cell *cell)
+{
+	struct pool *pool = cell->pool;
+
+	/* First: its pages are in the caches. */
+	list_add_last(pool->idle.next, &cell->link);
+	pool->idle_count++;
+}
+
+static void drop_idle(struct pool *pool)
+{
+	while (!list_is_empty(&pool->idle)) {
+		struct pool_cell *cell = container_of(pool->idle.next, struct pool_cell, link);
+
+		take_out(cell);
+		end(cell);
+	}
+}
+
+/* ---- taking and giving ---- */
+
+/* Nothing was ready for somebody: one more is to wait from now on. */
+static void note_miss(struct pool *pool)
+{
+	pool->misses++;
+	if (pool->spare < pool_max(&pool->engine->service->pools))
+		pool->spare++;
+}
+
+static bool is_same_owner(const struct pool_cell *cell, const char *owner)
+{
+	return cell->owner && strcmp(cell->owner, owner) == 0;
+}
+
+/* The owner's own, else one that nobody has had, rather one that is ready than one that is being made; else NULL.
+ * What is gone is thrown away on the way. */
+static struct pool_cell *choose(struct pool *pool, const char *owner)
+{
+	struct pool_cell *fresh = NULL;
+	bool is_ready = false;
+
+	list_each(at, next, &pool->idle)
+	{
+		struct pool_cell *cell = container_of(at, struct pool_cell, link);
+
+		enum hotcell_cell_state state = hotcell_cell_state(cell->cell);
+
+		if (state == HOTCELL_CELL_GONE) {
+			take_out(cell);
+			end(cell);
+		} else if (is_same_owner(cell, owner)) {
+			return cell;
+		} else if (!cell->owner && (!fresh || (!is_ready && state == HOTCELL_CELL_READY))) {
+			fresh = cell;
+			is_ready = state == HOTCELL_CELL_READY;
+		}
+	}
+	if (!is_ready)
+		note_miss(pool);
+	return fresh;
+}
+
+static void refill_soon(struct pools *p);
+static void free_pool(struct pools *p, struct pool *pool);
+
+struct pool_cell *pool_take(struct pools *p, struct engine *n, const struct pool_wish *wish,
+	const char *owner, struct hotcell_error *e)
+{
+	struct pool *pool = find(p, n, wish);
+	struct pool_cell *cell = choose(pool, owner);
+
+	pool->last_used_us = clock_now_us();
+	if (cell) {
+		take_out(cell);
+	} else {
+		/* Somebody else's makes room for a new one. */
+		if (!list_is_empty(&pool->idle)) {
+			struct pool_cell *others =
+				container_of(pool->idle.prev, struct pool_cell, link);
+
+			take_out(others);
+			end(others);
+		}
+		cell = make(pool, e);
+		if (!cell)
+			return NULL;
+	}
+	pool->busy++;
+	if (pool->busy > pool->busy_peak)
+		pool->busy_peak = pool->busy;
+	if (!cell->owner && is_reusable(pool) && !wish->once)
+		cell->owner = xstrdup(owner);
+	refill_soon(p);
+	return cell;
+}
+
+void pool_give(struct pool_cell *cell, bool again)
+{
+	struct pool *pool = cell->pool;
+	struct pools *p = &pool->engine->service->pools;
+	const struct config *config = p->service->config;
+
+	pool->busy--;
+	cell->runs++;
+	if (again && !pool->is_dropped && is_reusable(pool) && (pool->wish.once || cell->runs < config->reuse_max) &&
+		hotcell_cell_state(cell->cell) != HOTCELL_CELL_GONE)
+		put_in(cell);
+	else
+		end(cell);
+	if (pool->is_dropped && !pool->busy)
+		free_pool(p, pool);
+	refill_soon(p);
+}
+
+void pool_list(struct pools *p, struct engine *n, const struct pool_wish *wish)
+{
+	struct pool *pool = find(p, n, wish);
+
+	pool->is_listed = true;
+	pool->spare = (unsigned)p->service->config->pool_min;
+	refill_soon(p);
+}
+
+/* ---- refilling, in the background ---- */
+
+/* One more, if it lacks one. */
+static bool refill(struct pools *p, struct pool *pool)
+{
+	struct hotcell_error e;
+	struct pool_cell *cell;
+	unsigned wanted = pool->spare;
+
+	/* Those of a reusable kind come back by themselves. */
+	if (is_reusable(pool) && !pool->wish.once)
+		wanted = wanted > pool->busy ? wanted - pool->busy : 0;
+	if (pool->is_listed && wanted < p->service->config->pool_min)
+		wanted = (unsigned)p->service->config->pool_min;
+	if (pool->is_dropped || pool->is_broken || pool->idle_count >= wanted || pool->idle_count >= pool_max(p))
+		return false;
+	cell = make(pool, &e);
+	if (!cell) {
+		pool->is_broken = true;
+		log_warning("pool.failed", { "language", .text = pool->wish.language },
+			{ "text", .text = e.text });
+		return false;
+	}
+	list_add_last(&pool->idle, &cell->link);
+	pool->idle_count++;
+	return true;
+}
+
+static void on_refill(uv_timer_t *timer)
+{
+	struct pools *p = timer->data;
+	size_t at = 0;
+	struct pool *pool;
+	bool more = false;
+
+	p->is_refilling = false;
+	while (!more && (pool = map_next(&p->by_key, &at)))
+		more = refill(p, pool);
+	if (more)
+		refill_soon(p);
+}
+
+static void refill_soon(struct pools *p)
+{
+	if (p->is_refilling || p->is_closed)
+		return;
+	p->is_refilling = true;
+	uv_timer_start(&p->refill, on_refill, REFILL_MS, 0);
+}
+
+/* ---- now and then ---- */
+
+static void free_pool(struct pools *p, struct pool *pool)
+{
+	drop_idle(pool);
+	map_remove(&p->by_key, pool->key);
+	free(pool->key);
+	free((char *)(uintptr_t)pool->wish.language);
+	free((char *)(uintptr_t)pool->wish.profile);
+	free(pool);
+}
+
+static void sweep(struct pool *pool)
+{
+	list_each(at, next, &pool->idle)
+	{
+		struct pool_cell *cell = container_of(at, struct pool_cell, link);
+
+		if (hotcell_cell_state(cell->cell) == HOTCELL_CELL_GONE) {
+			take_out(cell);
+			end(cell);
+		}
+	}
+}
+
+/* As many as were in use at one time in the window that ends. */
+static void resize(struct pools *p, struct pool *pool)
+{
+	unsigned least = pool->is_listed ? (unsigned)p->service->config->pool_min : 0;
+	unsigned wanted = pool->busy_peak > least ? pool->busy_peak : least;
+
+	/* Where there were too few, what was added stays; where there were enough, one less will do. */
+	if (pool->misses)
+		wanted = pool->spare;
+	else if (pool->spare > wanted + 1)
+		wanted = pool->spare - 1;
+	if (wanted > pool_max(p))
+		wanted = pool_max(p);
+	pool->spare = wanted;
+	pool->misses = 0;
+	pool->busy_peak = pool->busy;
+	pool->is_broken = false;
+	while (pool->idle_count > pool->spare) {
+		struct pool_cell *cell = container_of(pool->idle.prev, struct pool_cell, link);
+
+		take_out(cell);
+		end(cell);
+	}
+}
+
+void pools_tick(struct pools *p)
+{
+	int64_t now_us = clock_now_us();
+	int64_t idle_us = (int64_t)p->service->config->pool_idle_s * 1000000;
+	bool window_ends = now_us - p->window_us >= idle_us;
+	struct pool *unused = NULL;
+	size_t at = 0;
+	struct pool *pool;
+
+	while ((pool = map_next(&p->by_key, &at))) {
+		sweep(pool);
+		if (window_ends)
+			resize(p, pool);
+		if (!pool->is_listed && !pool->busy && !pool->idle_count &&
+			now_us - pool->last_used_us > idle_us)
+			unused = pool;
+	}
+	if (unused)
+		free_pool(p, unused);
+	if (window_ends)
+		p->window_us = now_us;
+	refill_soon(p);
+}
+
+bool pools_are_warm(const struct pools *p)
+{
+	size_t at = 0;
+	struct pool *pool;
+
+	while ((pool = map_next(&p->by_key, &at))) {
+		bool has = pool->busy > 0 || !pool->is_listed || pool->is_broken || pool->is_dropped;
+
+		list_each(link, next, &pool->idle)
+			has |= hotcell_cell_state(container_of(link, struct pool_cell, link)->cell) !=
+			       HOTCELL_CELL_GONE;
+		if (!has)
+			return false;
+	}
+	return true;
+}
+
+void pools_open(struct pools *p, struct service *s)
+{
+	p->service = s;
+	p->window_us = clock_now_us();
+	uv_timer_init(s->loop, &p->refill);
+	p->refill.data = p;
+}
+
+/* Those that are busy end when they are given back, and the pool with the last of them. */
+void pools_drop(struct pools *p, const struct engine *n)
+{
+	struct pool *pool;
+	size_t at = 0;
+
+	while ((pool = map_next(&p->by_key, &at))) {
+		if (pool->engine != n)
+			continue;
+		pool->is_dropped = true;
+		drop_idle(pool);
+		if (pool->busy)
+			continue;
+		free_pool(p, pool);
+		at = 0;
+	}
+}
+
+void pools_close(struct pools *p)
+{
+	struct pool *pool;
+	size_t at = 0;
+
+	p->is_closed = true;
+	uv_close((uv_handle_t *)&p->refill, NULL);
+	while ((pool = map_next(&p->by_key, &at))) {
+		free_pool(p, pool);
+		at = 0;
+	}
+	map_free(&p->by_key);
+}

@@ -1,0 +1,523 @@
+/* Where a session's runs happen, and what is done around them. */
+#include "service/session_inner.h"
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/own.h"
+#include "base/path.h"
+#include "service/job.h"
+#include "service/mirror.h"
+#include "service/service.h"
+
+#include <errno.h>
+#include <string.h>
+
+char *session_mirrors_dir(const struct service *s)
+{
+	return path_join(s->config->state_dir, "sessions");
+}
+
+/* ---- its cells ---- */
+
+static void note_cell(struct session *session, const char *isolation)
+{
+	struct session_cell *c = &session->cells[session->cells_count++ % SESSION_CELLS_MAX];
+
+	*c = (struct session_cell){ .isolation = isolation, .created_s = service_now_s() };
+}
+
+static struct session_cell *last_cell(struct session *session)
+{
+	return session->cells_count ?
+		       &session->cells[(session->cells_count - 1) % SESSION_CELLS_MAX] :
+		       NULL;
+}
+
+void session_note_cell_end(struct session *session, const char *why)
+{
+	struct session_cell *c = last_cell(session);
+
+	if (!c || c->ended_s > 0)
+		return;
+	c->ended_s = service_now_s();
+	snprintf(c->why, sizeof(c->why), "%s", why);
+}
+
+/* Cold, unless the interpreter in it is to be kept: what comes out of a warm machine is cleared behind each run. */
+static int make_cell(struct session *session, const char *language, struct err *e)
+{
+	const struct session_config *c = &session->config;
+	struct hotcell_request q = {
+		.language = language,
+		.code = "",
+		.isolation = c->isolation,
+		.network = c->network,
+		.limits = service_limits_beyond(session->service, &c->limits),
+		.limits_default = &session->service->limits,
+		.mounts = c->mounts,
+		.mounts_count = c->mounts_count,
+		.profile = session->keeps_state ? c->profile : NULL,
+		.env = (const char *const *)c->env,
+		.keep = session->keeps_state,
+		.cold = !session->keeps_state,
+	};
+	struct hotcell_error error;
+
+	if (hotcell_cell_make(session->engine->hotcell, &q, &session->cell, &error))
+		return err_set(e, (enum err_kind)error.kind, "%s", error.text);
+	note_cell(session, hotcell_cell_isolation(session->cell));
+	return 0;
+}
+
+/* Whether there can be runs in it at all, before anybody relies on it. */
+static int check_plan(const struct session *session, struct err *e)
+{
+	const struct session_config *c = &session->config;
+	struct hotcell_request q = {
+		.language = c->language,
+		.code = "",
+		.isolation = c->isolation,
+		.network = c->network,
+		.profile = c->profile,
+	};
+	struct hotcell_plan plan;
+	struct hotcell_error error;
+
+	if (hotcell_plan(session->engine->hotcell, &q, &plan, &error))
+		return err_set(e, (enum err_kind)error.kind, "%s", error.text);
+	return 0;
+}
+
+int session_make_place(struct session *session, struct err *e)
+{
+	const struct session_config *c = &session->config;
+	const struct hotcell_language *language = engine_language(session->engine, c->language);
+	auto_free char *dir = session_mirrors_dir(session->service);
+	bool keeps_cell = c->strategy == SESSION_PER_SESSION;
+
+	if (check_plan(session, e))
+		return -1;
+	session->keeps_state = keeps_cell && language && language->keeps_state;
+	if (keeps_cell && make_cell(session, c->language, e))
+		return -1;
+	if (keeps_cell && c->is_shared)
+		return 0;
+	return mirror_open(dir, session->id, c->limits.disk_bytes, &session->mirror, e);
+}
+
+void session_drop_place(struct session *session)
+{
+	list_remove(&session->link);
+	if (session->cell)
+		hotcell_cell_free(take_ptr(&session->cell));
+	mirror_close(take_ptr(&session->mirror));
+	if (session->engine)
+		engine_release(take_ptr(&session->engine));
+}
+
+static void forget_files(struct session *session)
+{
+	size_t at = 0;
+	char *state;
+
+	while ((state = map_next(&session->known_files, &at)))
+		free(state);
+	map_free(&session->known_files);
+}
+
+static void session_free(struct session *session)
+{
+	forget_files(session);
+	session_drop_place(session);
+	free(session->inputs);
+	session_config_free(&session->config);
+	free(session);
+}
+
+void session_hold(struct session *session)
+{
+	session->references++;
+}
+
+void session_release(struct session *session)
+{
+	if (--session->references == 0)
+		session_free(session);
+}
+
+/* ---- runs ---- */
+
+static void on_job_turn(struct session_turn *turn, const char *gone)
+{
+	struct job *job = container_of(turn, struct job, turn);
+
+	if (gone) {
+		job_fail(job, 404, HOTCELL_ERROR_NOT_FOUND, "Session '%s' not found: %s",
+			job->session->id, gone);
+		return;
+	}
+	turn->session->job = job;
+	admission_enter(&job->service->admission, job);
+}
+
+void session_enter(struct session *session, struct job *job)
+{
+	if (session_is_crowded(session)) {
+		job_fail(job, 429, HOTCELL_ERROR_LIMIT,
+			"%u wait for session '%s' already; try again later", session->turns_count,
+			session->id);
+		return;
+	}
+	job->turn.on_turn = on_job_turn;
+	session_wait(session, &job->turn);
+}
+
+void session_forget(struct session *session, struct job *job)
+{
+	if (session->turn == &job->turn)
+		admission_forget(&job->service->admission, job);
+	else
+		session_turn_forget(&job->turn);
+}
+
+struct engine *session_engine(struct session *session)
+{
+	return session->engine;
+}
+
+/* The session's settings, and behind them the run's, which win. */
+static void join_env(const struct session *session, struct job *job, struct hotcell_request *q)
+{
+	char **of_session = session->config.env;
+	char **of_run = job->spec.env;
+	size_t count = 0;
+	size_t first = 0;
+
+	if (!of_session)
+		return;
+	while (of_session[first])
+		first++;
+	for (count = 0; of_run && of_run[count]; count++)
+		;
+	job->spec.env = xalloc((first + count + 1) * sizeof(char *));
+	for (size_t i = 0; i < first; i++)
+		job->spec.env[i] = xstrdup(of_session[i]);
+	for (size_t i = 0; i < count; i++)
+		job->spec.env[first + i] = of_run[i];
+	free(of_run);
+	q->env = (const char *const *)job->spec.env;
+}
+
+static bool replaces(const struct job *job, const char *path)
+{
+	for (size_t i = 0; i < job->spec.files_count; i++)
+		if (strcmp(job->spec.files[i].path, path) == 0)
+			return true;
+	return job->spec.entry && strcmp(job->spec.entry, path) == 0;
+}
+
+/* The session's files beneath the run's own. */
+static void stage_mirror(struct session *session, struct job *job, struct hotcell_request *q)
+{
+	struct mirror_file *files;
+	size_t count;
+	size_t used = job->spec.files_count;
+
+	mirror_list(session->mirror, &files, &count);
+	job->inputs = xgrow(job->inputs, (used + count + 1) * sizeof(*job->inputs));
+	job->staged = xalloc((2 * count + 1) * sizeof(char *));
+	for (size_t i = 0; i < count; i++) {
+		char *path = files[i].path;
+
+		/* One that has something in it is made with that. */
+		if (files[i].is_directory ? !mirror_is_empty(session->mirror, path) :
+					    replaces(job, path))
+			continue;
+		job->staged[2 * i] = take_ptr(&files[i].path);
+		job->staged[2 * i + 1] = path_join(mirror_path(session->mirror), path);
+		job->inputs[used++] =
+			(struct hotcell_input){ .path = path, .host_path = job->staged[2 * i + 1] };
+	}
+	job->staged_count = 2 * count;
+	mirror_files_free(files, count);
+	q->inputs = job->inputs;
+	q->inputs_count = used;
+}
+
+/* A cell of the session's, so that it can be looked into afterwards. A compiler and its program may have two, one
+ * after the other: those are the engine's, and what the program has removed is not seen then. */
+static int use_new_cell(struct session *session, struct hotcell_request *q, struct err *e)
+{
+	struct hotcell_plan plan;
+	struct hotcell_error error;
+
+	if (hotcell_plan(session->engine->hotcell, q, &plan, &error))
+		return err_set(e, (enum err_kind)error.kind, "%s", error.text);
+	if (plan.compiles)
+		return 0;
+	if (make_cell(session, q->language, e))
+		return -1;
+	q->cell = session->cell;
+	q->cold = true;
+	return 0;
+}
+
+static void use_kept_cell(struct session *session, struct hotcell_request *q)
+{
+	bool same_language = strcmp(q->language, session->config.language) == 0;
+
+	q->cell = session->cell;
+	q->isolation = HOTCELL_ISOLATION_AUTO; /* the cell's */
+	q->keep = session->keeps_state && same_language;
+	q->cold = !q->keep;
+	if (q->cold)
+		q->profile = NULL;
+}
+
+int session_fill_request(struct session *session, struct job *job, struct hotcell_request *q,
+	struct hotcell_error *error)
+{
+	const struct session_config *c = &session->config;
+	struct err e = { 0 };
+
+	join_env(session, job, q);
+	q->mounts = c->mounts;
+	q->mounts_count = c->mounts_count;
+	if (!q->profile && strcmp(q->language, c->language) == 0)
+		q->profile = c->profile;
+	if (session->mirror)
+		stage_mirror(session, job, q);
+	else
+		q->open_file = NULL; /* what it leaves, stays */
+	if (c->strategy == SESSION_PER_SESSION)
+		use_kept_cell(session, q);
+	else if (c->strategy == SESSION_PER_EXECUTION && c->is_shared &&
+		 use_new_cell(session, q, &e)) {
+		error->kind = (enum hotcell_error_kind)e.kind;
+		snprintf(error->text, sizeof(error->text), "%s", e.text);
+		return -1;
+	}
+	return 0;
+}
+
+/* ---- after a run ---- */
+
+/* Clocks of file systems are coarse: what was changed a moment ago may be changed again without it being seen. That is
+ * rather told twice than not at all. */
+static bool is_settled(const struct hotcell_file *file)
+{
+	return service_now_s() - (double)file->changed_ns / 1e9 > 0.02;
+}
+
+/* Whether it was so after the run before already; remembered for the run after. */
+static bool is_known(
+	const struct session *session, const struct hotcell_file *file, struct map *now)
+{
+	char *state = xasprintf("%llu %llu", (unsigned long long)file->size_bytes,
+		(unsigned long long)file->changed_ns);
+	const char *before = map_get(&session->known_files, file->path);
+	bool is_same = before && strcmp(before, state) == 0;
+
+	if (is_settled(file))
+		free(map_put(now, file->path, state));
+	else
+		free(state);
+	return is_same;
+}
+
+/* A cell that is kept has its files; all that is told of them are the names of those that are new. */
+static void list_files(struct session *session, struct job *job)
+{
+	const struct hotcell_result *r = job->result;
+	struct map now = { 0 };
+
+	if (!r || job->files_count)
+		return;
+	job->files = xalloc((r->files_count + 1) * sizeof(*job->files));
+	for (size_t i = 0; i < r->files_count; i++) {
+		if (is_known(session, &r->files[i], &now))
+			continue;
+		job->files[job->files_count++] = (struct job_file){
+			.path = xstrdup(r->files[i].path),
+			.kind = r->files[i].kind,
+			.size_bytes = r->files[i].size_bytes,
+			.blob_fd = -1,
+		};
+	}
+	forget_files(session);
+	session->known_files = now;
+}
+
+/* What a run has made goes where the next one finds it. */
+static void take_files(struct session *session, struct job *job)
+{
+	for (size_t i = 0; i < job->files_count; i++) {
+		struct job_file *f = &job->files[i];
+		struct err e = { 0 };
+		int failed = 0;
+
+		if (strcmp(f->kind, "directory") == 0)
+			failed = mirror_make_dir(session->mirror, f->path, true, &e);
+		else if (f->blob_fd >= 0 && !f->error)
+			failed = mirror_put(
+				session->mirror, f->path, take_fd(&f->blob_fd), true, &e);
+		if (failed)
+			f->error = e.sys_errno ? e.sys_errno : ENOSPC;
+	}
+}
+
+bool session_takes_files(struct session *session, struct job *job)
+{
+	if (!session->config.is_shared)
+		return false;
+	if (session->mirror)
+		take_files(session, job);
+	else
+		list_files(session, job);
+	return true;
+}
+
+/* Something that is done with a cell's files after a run. */
+struct task {
+	enum hotcell_files_kind kind;
+	void (*on_files)(
+		struct session_turn *turn, struct session_found *found, const struct err *failure);
+};
+
+static void drop_run_cell(struct session *session)
+{
+	if (!session->cell || session->config.strategy == SESSION_PER_SESSION)
+		return;
+	session_note_cell_end(session, "its run is over");
+	hotcell_cell_free(take_ptr(&session->cell));
+}
+
+static void remove_missing(struct mirror *m, const struct session_found *found)
+{
+	struct mirror_file *files;
+	struct map there = { 0 };
+	size_t count;
+	struct err ignored;
+
+	for (size_t i = 0; i < found->count; i++)
+		map_put(&there, found->files[i].path, &found->files[i]);
+	mirror_list(m, &files, &count);
+	/* Beginning with the last one: directories are behind what is in them. */
+	for (size_t i = count; i > 0; i--)
+		if (!map_get(&there, files[i - 1].path))
+			mirror_remove(m, files[i - 1].path, &ignored);
+	mirror_files_free(files, count);
+	map_free(&there);
+}
+
+/* What a run has removed is gone for the next one too. */
+static void on_listed(
+	struct session_turn *turn, struct session_found *found, const struct err *failure)
+{
+	struct session *session = turn->session;
+
+	if (!failure && !found->is_incomplete && session->mirror)
+		remove_missing(session->mirror, found);
+	session_found_free(found);
+	drop_run_cell(session);
+	session_turn_end(turn);
+}
+
+/* A cell that cannot be cleared would show one run's files to the next. */
+static void on_cleared(
+	struct session_turn *turn, struct session_found *found, const struct err *failure)
+{
+	session_found_free(found);
+	if (failure)
+		session_end(turn->session, failure->text);
+	session_turn_end(turn);
+}
+
+static void on_removed(
+	struct session_turn *turn, struct session_found *found, const struct err *failure)
+{
+	(void)failure;
+	session_found_free(found);
+	session_turn_end(turn);
+}
+
+/* What is left to do before the next one's turn; NULL: nothing. */
+static const struct task *find_task(const struct session *session, const struct job *job)
+{
+	static const struct task clear = { HOTCELL_FILES_CLEAR, on_cleared };
+	static const struct task list = { HOTCELL_FILES_LIST, on_listed };
+	static const struct task remove = { HOTCELL_FILES_REMOVE, on_removed };
+	if (session->has_ended || !session->cell)
+		return NULL;
+	if (session->config.strategy == SESSION_PER_EXECUTION)
+		return &list;
+	if (session->mirror)
+		return &clear;
+	/* The code was a file only so that it could be run. */
+	return job->result && job->result->code_file ? &remove : NULL;
+}
+
+/* False: there is nothing to do. */
+static bool tidy(struct session *session, struct job *job)
+{
+	const struct task *task = job->started_us ? find_task(session, job) : NULL;
+
+	if (!task)
+		return false;
+	/* The job may be gone before that is done: its turn is the session's own from now on. */
+	session->turn = &session->own_turn;
+	session->own_turn.session = session;
+	job->turn.session = NULL;
+	session->own_turn.on_files = task->on_files;
+	session_files_in_cell(&session->own_turn,
+		&(struct hotcell_files){
+			.kind = task->kind,
+			.path = job->result ? job->result->code_file : NULL,
+		});
+	return true;
+}
+
+static void note_run(struct session *session, const struct job *job)
+{
+	session->runs++;
+	session->last_used_s = service_now_s();
+	/* One of a pool, or of the engine's. */
+	if (!session->cell && job->result) {
+		note_cell(session, job->result->isolation);
+		last_cell(session)->created_s =
+			session->last_used_s - (double)job->result->duration_us / 1e6;
+		session_note_cell_end(session, "its run is over");
+	}
+	if (session->cells_count)
+		last_cell(session)->runs++;
+	/* A shell command beside the interpreter tells nothing of that one. */
+	if (job->result && job->result->state != HOTCELL_STATE_NONE)
+		session->has_state = job->result->state == HOTCELL_STATE_KEPT;
+}
+
+static void look_after_cell(struct session *session)
+{
+	if (!session->cell || hotcell_cell_state(session->cell) != HOTCELL_CELL_GONE)
+		return;
+	if (session->config.strategy == SESSION_PER_SESSION)
+		session_end(session, hotcell_cell_failure(session->cell));
+	else
+		drop_run_cell(session);
+}
+
+void session_run_ended(struct session *session, struct job *job)
+{
+	bool had_turn = session->turn == &job->turn;
+
+	session_hold(session);
+	if (session->job == job)
+		session->job = NULL;
+	if (had_turn && job->started_us)
+		note_run(session, job);
+	if (had_turn)
+		look_after_cell(session);
+	if (had_turn && !tidy(session, job))
+		drop_run_cell(session);
+	session_turn_forget(&job->turn);
+	session_release(session);
+}

@@ -1,0 +1,53 @@
+/* queries: every statement of SQL in the store, and the tables that they are about. */
+#ifndef HOTCELL_STORE_QUERIES_H
+#define HOTCELL_STORE_QUERIES_H
+
+enum query {
+	QUERY_BEGIN,
+	QUERY_COMMIT,
+	QUERY_ROLLBACK,
+	QUERY_OP_BEGIN,
+	QUERY_OP_UNDO,
+	QUERY_OP_END,
+
+	QUERY_FILE_ADD,
+	QUERY_FILE_REMOVE,
+	QUERY_FILE_FIND,
+	QUERY_FILE_LIST,
+	QUERY_FILE_EXPIRED,
+	QUERY_FILE_EXPIRED_BYTES,
+	QUERY_FILE_OWNERS,
+	QUERY_FILE_IDS,
+
+	QUERY_SESSION_PUT,
+	QUERY_SESSION_REMOVE,
+	QUERY_SESSION_FIND,
+	QUERY_SESSION_LOSE,
+	QUERY_SESSION_FORGET,
+
+	QUERY_KEY_ADD,
+	QUERY_KEY_NAMED,
+	QUERY_KEY_REVOKE,
+	QUERY_KEY_FIND,
+	QUERY_KEY_LIST,
+	QUERY_KEY_ANY,
+
+	QUERY_LANGUAGE_PUT,
+	QUERY_LANGUAGE_REMOVE,
+	QUERY_LANGUAGE_LIST,
+
+	QUERY_RUN_ADD,
+	QUERY_RUN_FIND,
+	QUERY_RUN_LIST,
+	QUERY_RUN_TRIM,
+
+	QUERY_COUNT,
+};
+
+extern const char *const query_texts[QUERY_COUNT];
+
+/* query_steps[n] makes tables of version n + 1 from those of version n; 0 is an empty database. */
+enum { QUERY_VERSION = 1 };
+extern const char *const query_steps[QUERY_VERSION];
+
+#endif

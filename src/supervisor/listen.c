@@ -1,0 +1,141 @@
+#include "supervisor/listen.h"
+
+#include "base/notify.h"
+#include "base/own.h"
+#include "base/path.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { BACKLOG = 1024 };
+
+static bool is_loopback(const struct sockaddr *address)
+{
+	if (address->sa_family == AF_INET)
+		return ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr) >> 24 ==
+		       127;
+	return address->sa_family == AF_INET6 &&
+	       IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
+}
+
+static int open_address(
+	const struct addrinfo *a, const char *host, const char *port, int *ret, struct err *e)
+{
+	auto_close int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int on = 1;
+
+	if (fd < 0)
+		return err_sys(e, "socket");
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+	if (bind(fd, a->ai_addr, a->ai_addrlen) || listen(fd, BACKLOG))
+		return err_sys(e, "listen on %s port %s", host, port);
+	*ret = take_fd(&fd);
+	return 0;
+}
+
+static int open_tcp(const struct config *c, struct daemon_start *ret, struct err *e)
+{
+	struct addrinfo hints = { .ai_socktype = SOCK_STREAM,
+		.ai_flags = AI_PASSIVE | AI_NUMERICSERV };
+	struct addrinfo *found = NULL;
+	char port[8];
+	int failed;
+
+	snprintf(port, sizeof(port), "%u", (unsigned)c->port);
+	failed = getaddrinfo(c->host, port, &hints, &found);
+	if (failed)
+		return err_set(e, ERR_INPUT, "host = '%s': %s", c->host, gai_strerror(failed));
+	/* A name may have several: the first is what clients try first. */
+	ret->is_loopback &= is_loopback(found->ai_addr);
+	failed = open_address(found, c->host, port, &ret->listeners[ret->listeners_count].fd, e);
+	if (!failed)
+		ret->listeners_count++;
+	freeaddrinfo(found);
+	return failed;
+}
+
+/* Whether somebody answers there. */
+static bool is_alive(const struct sockaddr_un *address)
+{
+	auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	return fd >= 0 && connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0;
+}
+
+static int open_unix(const char *path, struct daemon_start *ret, struct err *e)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	auto_free char *dir = strdup(path);
+	struct stat status;
+
+	if (strlen(path) >= sizeof(address.sun_path))
+		return err_set(e, ERR_INPUT, "socket = '%s': want at most %zu letters", path,
+			sizeof(address.sun_path) - 1);
+	memcpy(address.sun_path, path, strlen(path) + 1);
+	dir[path_base(dir) - dir] = '\0';
+	/* For all to pass through: who may connect, we look at ourselves. */
+	if (*dir && mkdir(dir, 0755) && errno != EEXIST)
+		return err_sys(e, "make '%s'", dir);
+	if (is_alive(&address))
+		return err_set(e, ERR_INPUT, "another service listens on '%s' already", path);
+	if (lstat(path, &status) == 0 && S_ISSOCK(status.st_mode))
+		unlink(path);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) ||
+		chmod(path, 0666) || listen(fd, BACKLOG))
+		return err_sys(e, "listen on '%s'", path);
+	ret->listeners[ret->listeners_count++] = (struct listener){ take_fd(&fd), true };
+	return 0;
+}
+
+static int take_handed(const struct notify_sockets *handed, struct daemon_start *ret)
+{
+	for (unsigned i = 0; i < handed->count; i++) {
+		struct sockaddr_storage address;
+		socklen_t len = sizeof(address);
+		bool is_local = handed->at[i].family == AF_UNIX;
+
+		if (!is_local &&
+			(getsockname(handed->at[i].fd, (struct sockaddr *)&address, &len) ||
+				!is_loopback((struct sockaddr *)&address)))
+			ret->is_loopback = false;
+		ret->listeners[ret->listeners_count++] =
+			(struct listener){ handed->at[i].fd, is_local };
+	}
+	return 0;
+}
+
+int listen_open(const struct config *c, struct daemon_start *ret, struct err *e)
+{
+	struct notify_sockets handed = { 0 };
+
+	ret->is_loopback = true;
+	if (notify_take_sockets(&handed, e))
+		return -1;
+	if (handed.count)
+		return take_handed(&handed, ret);
+	if (*c->host && open_tcp(c, ret, e))
+		return -1;
+	if (strcmp(c->socket, "none") != 0 && open_unix(c->socket, ret, e))
+		return -1;
+	return ret->listeners_count ?
+		       0 :
+		       err_set(e, ERR_INPUT, "neither host nor socket is set: nobody could reach it");
+}
+
+void listen_close(const struct config *c, struct daemon_start *start)
+{
+	for (unsigned i = 0; i < start->listeners_count; i++) {
+		own_close(&start->listeners[i].fd);
+		if (start->listeners[i].is_local && strcmp(c->socket, "none") != 0)
+			unlink(c->socket);
+	}
+}

@@ -1,0 +1,114 @@
+"""A program that is asked before each run."""
+import json
+
+import pytest
+
+import harness
+
+CHECK = r"""#!/usr/bin/python3 -I
+import json, os, sys, time
+line = sys.stdin.readline()
+request = json.loads(line)
+code = request.pop("code") or ""
+with open(os.path.join(os.path.dirname(__file__), "state", "seen"), "w") as file:
+    json.dump(request, file)
+if "hang" in code: time.sleep(1000)
+if "refuse" in code: print("I do not like that\nsecond line"); sys.exit(1)
+if "silent" in code: sys.exit(2)
+if "crash" in code: os.kill(os.getpid(), 11)
+if "much" in code: print("x" * 1000000); sys.exit(1)
+if "broken" in code: sys.stdout.buffer.write(b"\xff\x00\xfe\n"); sys.exit(1)
+if "behind" in code:
+    if os.fork() == 0: time.sleep(3); os._exit(0)
+"""
+
+
+@pytest.fixture(scope="module")
+def service():
+    def prepare(service):
+        (service.directory / "check").write_text(CHECK)
+        (service.directory / "check").chmod(0o755)
+        service.options["check"] = service.directory / "check"
+
+    with harness.Running(prepare=prepare, check_timeout_ms=4000, queue_max=100) as running:
+        yield running
+
+
+def refused(service, code, path="/v1/execute"):
+    reply = service.post(path, {"code": code})
+    assert reply.status == 403, reply
+    return reply.detail()
+
+
+def test_what_it_allows_is_run(service):
+    assert service.execute("print('fine')")["stdout"] == "fine\n"
+
+
+def test_it_sees_the_request(service):
+    run = service.execute("print(1)", user="me", timeout_ms=1234)
+    seen = json.loads((service.state_dir / "seen").read_text())
+    assert (seen["id"], seen["user"], seen["language"]) == (run["id"], "me", "python")
+    assert (seen["timeout_ms"], seen["network"], seen["owner"]) == (1234, "none", "local")
+
+
+def test_it_refuses_with_its_reason(service):
+    assert refused(service, "refuse") == "refused: I do not like that"
+    assert refused(service, "refuse", "/v1/execute/stream") == "refused: I do not like that"
+
+
+def test_no_reason_is_no_leave(service):
+    assert "gave no reason" in refused(service, "silent")
+    assert "gave no reason" in refused(service, "crash")
+
+
+def test_one_that_hangs_refuses(service):
+    assert "took too long" in refused(service, "hang")
+
+
+def test_whatever_it_says_does_no_harm(service):
+    assert len(refused(service, "much")) < 1000
+    assert refused(service, "broken").startswith("refused")
+
+
+def test_what_it_leaves_running_holds_nothing_up_for_long(service):
+    reply = service.post("/v1/execute", {"code": "print('behind')"})
+    assert reply.status in (200, 403), reply
+
+
+def test_large_code_reaches_it(service):
+    assert service.execute("print('a')" + " " * 2000000, timeout_ms=20000)["stdout"] == "a\n"
+
+
+def test_a_client_that_goes_away_meanwhile_ends_the_run(service):
+    sock = service.connect()
+    body = json.dumps({"code": "hang"}).encode()
+    sock.sendall(b"POST /v1/execute HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+    harness.wait_until(lambda: service.get("/v1/runs?limit=1").json()["runs"][0]["state"] == "checking", "it is checked")
+    sock.close()
+    harness.wait_until(lambda: service.get("/v1/runs?limit=1").json()["runs"][0]["state"] == "done", "it is done")
+    assert service.execute("print(1)")["stdout"] == "1\n"
+
+
+def test_many_at_once(service):
+    codes = ["print(1)", "refuse", "silent"] * 8
+    replies = harness.at_once(*[lambda code=code: service.post("/v1/execute", {"code": code}) for code in codes])
+    assert [reply.status for reply in replies] == [200, 403, 403] * 8
+
+
+def test_one_that_is_missing_refuses_everything():
+    with harness.Running(check="/nonexistent/check") as service:
+        assert "could not be started" in refused(service, "print(1)")
+        assert service.get("/health").status == 200
+
+
+def test_the_service_can_end_while_it_is_asked(service):
+    with harness.Running(prepare=lambda s: (
+            (s.directory / "check").write_text(CHECK), (s.directory / "check").chmod(0o755),
+            s.options.update(check=s.directory / "check")), check_timeout_ms=60000, drain_s=1) as other:
+        waiting = harness.Background(lambda: other.post("/v1/execute", {"code": "hang"}))
+        harness.wait_until(lambda: other.get("/v1/runs").json()["runs"], "it is checked")
+        other.stop()
+        try:
+            assert waiting.result().status == 503
+        except (OSError, harness.http.client.HTTPException):
+            pass  # broken off is as good

@@ -1,0 +1,55 @@
+"""A disk that is full: 507, and nothing that was stored is harmed."""
+import shutil
+import subprocess
+
+import pytest
+
+import harness
+
+pytestmark = pytest.mark.needs_root("only root may mount")
+
+
+@pytest.fixture(scope="module")
+def service():
+    place = harness.make_directory()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=6m,mode=755", "hotcell-test", place], check=True)
+    try:
+        with harness.Running(state_dir=place / "state") as running:
+            yield running
+    finally:
+        subprocess.run(["umount", place], check=True)
+        shutil.rmtree(place)
+
+
+def fill(service):
+    """Stores until there is no more room. Returns {file_id: bytes}, and the last reply."""
+    stored = {}
+    for i in range(100):
+        data = bytes([i]) * 300000
+        reply = service.upload_reply(f"{i}", data)
+        if reply.status != 201:
+            return stored, reply
+        stored[reply.json()["file_id"]] = data
+    raise AssertionError("the disk never became full")
+
+
+def test_a_full_disk_is_507_and_harms_nothing(service):
+    first = service.upload("first", b"kept")
+    stored, reply = fill(service)
+    assert reply.status == 507, reply
+    assert reply.json() == {"detail": "The disk is full.", "code": "disk_full"} or reply.json()["code"] == "disk_full"
+    assert stored
+    for file_id, data in stored.items():
+        assert service.download(file_id) == data
+    assert service.download(first) == b"kept"
+    # Runs are served; a file for which there is no room is told with its error.
+    run = service.execute("import os\nn = open('big', 'wb').write(os.urandom(3000000))\nprint('ran')")
+    assert run["stdout"] == "ran\n"
+    file, = run["files"]
+    assert file["file_id"] is None and "space" in file["error"], file
+    # With room again it goes on.
+    for file_id in stored:
+        assert service.delete(f"/v1/files/{file_id}").status == 204
+    assert service.download(service.upload("again", b"x" * 300000)) == b"x" * 300000
+    run = service.execute("open('small', 'w').write('x')\nNone")
+    assert service.download(run["files"][0]["file_id"]) == b"x"
