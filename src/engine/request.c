@@ -232,8 +232,8 @@ bool request_goes_as_text(const struct hotcell_request *q, const struct language
 {
 	enum { ROOM = 4096 }; /* for all else that a request says */
 
-	return q->keep && q->code && language->keeps_state == LANGUAGE_KEEPS_YES && !q->args && !q->env &&
-	       request_code_length(q) <= FRAME_DATA_MAX - ROOM;
+	return q->keep && q->code && language->keeps_state == LANGUAGE_KEEPS_YES && !q->args &&
+	       !q->env && request_code_length(q) <= FRAME_DATA_MAX - ROOM;
 }
 
 int request_stage(const struct hotcell_request *q, const struct tool *tool, struct staging *ret,

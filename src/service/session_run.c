@@ -469,11 +469,11 @@ static bool tidy(struct session *session, struct job *job)
 	session->own_turn.session = session;
 	job->turn.session = NULL;
 	session->own_turn.on_files = task->on_files;
-	session_files_in_cell(&session->own_turn,
-		&(struct hotcell_files){
-			.kind = task->kind,
-			.path = job->result ? job->result->code_file : NULL,
-		});
+	session_files_in_cell(
+		&session->own_turn, &(struct hotcell_files){
+					    .kind = task->kind,
+					    .path = job->result ? job->result->code_file : NULL,
+				    });
 	return true;
 }
 
