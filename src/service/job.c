@@ -486,9 +486,8 @@ void job_start(struct job *job)
 	fill_request(job, &q);
 	job->references++;
 	if ((job->session && session_fill_request(job->session, job, &q, &e)) ||
-		(uses_pool(job) && take_cell(job, &q, &e)))
-		fail(job, &e);
-	else if (engine_run(job->engine, &q, &job->op, &e))
+		(uses_pool(job) && take_cell(job, &q, &e)) ||
+		engine_run(job->engine, &q, &job->op, &e))
 		fail(job, &e);
 	job_release(job);
 }
@@ -612,7 +611,7 @@ void job_abandon(struct job *job)
 	session_turn_forget(&job->turn);
 	if (job_goto(job, JOB_DONE))
 		job_release(job);
-	job_release(job);
+	job_release(job); /* NOLINT(clang-analyzer-unix.Malloc): there were two references */
 }
 
 void job_interrupt(struct job *job)
