@@ -35,8 +35,11 @@ static void give_up(struct keeping *k, const struct err *e)
 	json_t *kept;
 	size_t i;
 
-	json_array_foreach(k->kept, i, kept) store_remove_file(
-		store, json_string_value(json_object_get(kept, "file_id")), NULL, NULL);
+	json_array_foreach(k->kept, i, kept)
+	{
+		store_remove_file(
+			store, json_string_value(json_object_get(kept, "file_id")), NULL, NULL);
+	}
 	visit_fail(&k->visit, e);
 }
 

@@ -163,7 +163,11 @@ int rights_parse(const char *json, struct rights *ret, struct err *e)
 	if (!json_is_object(object))
 		return err_set(
 			e, ERR_INPUT, "rights: %s", object ? "want an object" : problem.text);
-	json_object_foreach(object, name, value) if (read_one(&r, name, value, e)) return -1;
+	json_object_foreach(object, name, value)
+	{
+		if (read_one(&r, name, value, e))
+			return -1;
+	}
 	*ret = r;
 	return 0;
 }
