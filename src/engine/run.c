@@ -490,6 +490,8 @@ void run_on_usage(struct hotcell_work *work, const struct usage *usage)
 void run_on_gone(struct hotcell_work *work)
 {
 	work->usage = work->cell->last_usage;
+	if (work->step == WORK_SETTLING || work->step == WORK_GETTING)
+		collect_give_up(work);
 	work->have_usage = work->have_list = true;
 	switch (work->step) {
 	case WORK_MAKING:

@@ -184,6 +184,8 @@ int collect_file(struct hotcell_work *work, const struct msg_file *m);
 bool collect_next(struct hotcell_work *work);
 int collect_data(struct hotcell_work *work, const struct msg_data *m);
 void collect_got(struct hotcell_work *work, uint32_t error);
+/* The cell is gone: what of its files has not come will not come, and that is told. */
+void collect_give_up(struct hotcell_work *work);
 /* Closes the file that is being written, if it is ours. */
 void collect_let_go(struct hotcell_work *work);
 /* Holes stay holes, where there can be any. 0, or -1 with errno. */
