@@ -66,11 +66,11 @@ struct hotcell_options {
 	 * ready, and a language's version is unknown until it was prepared. For programs with a loop. */
 	int never_waits;
 	/* Starts a warden (of "container", "vm" or "process" isolation) for an engine that may not, and gives
-	 * the end of a SOCK_SEQPACKET pair whose other end is that warden's. It has told the warden what languages
-	 * need, and sealed it. NULL: the engine starts them. */
+	 * the end of a SOCK_SEQPACKET pair whose other end is that warden's. NULL: the engine starts them. */
 	int (*start_warden)(
 		void *context, const char *isolation, int *ret_socket, struct hotcell_error *e);
 	int has_kvm; /* with start_warden: whether those wardens can open /dev/kvm */
+	int wardens_are_sealed; /* likewise: they know what languages need, and will hear no more of it */
 	/* A language file that could not be used: "file:line: key: what is wrong". */
 	void (*on_problem)(void *context, const char *text);
 	void *context;
@@ -352,6 +352,8 @@ int hotcell_prepare_done(const struct hotcell_preparation *preparation);
 int hotcell_prepare_finish(struct hotcell_preparation *preparation, struct hotcell_error *e);
 /* Whether all wardens that were started are alive. The next cell of one that is not starts another. */
 int hotcell_is_well(const struct hotcell *h);
+/* Starts those again that are not, before somebody needs them. */
+int hotcell_mend(struct hotcell *h, struct hotcell_error *e);
 
 const char *hotcell_version(void);
 

@@ -25,11 +25,13 @@ const Module = require('node:module');
 const path = require('node:path');
 const v8 = require('node:v8');
 const vm = require('node:vm');
-const { showLastLine } = require('./last_line.js');
+const { showLastLine, warmUp } = require('./last_line.js');
+const session = require('./session.js');
 
 const REQUESTS = 999;
 const ANSWERS = 998;
-const SEED_SIZE = 32;
+const FIFO = '/tmp/.hotcell/stdin';
+const SEED_SIZE = 64;
 const REQUEST_SIZE = (128 << 10) + SEED_SIZE + 1;
 
 // ---- frames ----
@@ -106,15 +108,25 @@ function isOpen(fd) {
 	}
 }
 
-const inContainer = isOpen(REQUESTS);
+const byPipes = isOpen(REQUESTS);
 let hasProgram = false; // there
 
+function openInput(flags) {
+	if (!/[ni]/.test(flags))
+		return;
+	fs.closeSync(0);
+	fs.openSync(flags.includes('n') ? '/dev/null' : FIFO);
+	if (flags.includes('i'))
+		fs.writeSync(ANSWERS, 'o');
+}
+
 // Its length in digits comes first.
-function receiveInContainer() {
+function receiveByPipes() {
 	let size = 0;
 	let head;
 
-	fs.writeSync(ANSWERS, 'r');
+	if (!hasProgram)
+		fs.writeSync(ANSWERS, 'r');
 	do {
 		const n = fs.readSync(REQUESTS, requestBytes, size, REQUEST_SIZE - size, null);
 
@@ -125,17 +137,14 @@ function receiveInContainer() {
 	} while (size < head + Number(requestBytes.latin1Slice(0, head - 1)));
 	requestBytes.copyWithin(0, head, size);
 	hasProgram = true;
-	if (requestBytes.subarray(0, requestBytes.indexOf(0)).includes('n')) {
-		fs.closeSync(0);
-		fs.openSync('/dev/null');
-	}
+	openInput(requestBytes.latin1Slice(0, requestBytes.indexOf(0)));
 	return size - head - SEED_SIZE;
 }
 
 // The length of what came, without the seed behind it.
 function receive() {
-	if (inContainer)
-		return receiveInContainer();
+	if (byPipes)
+		return receiveByPipes();
 	return fs.readSync(REQUESTS, requestBytes, 0, REQUEST_SIZE, null) - SEED_SIZE;
 }
 
@@ -214,7 +223,7 @@ function isPlain({ flags, filename, text }) {
 // Math.random() takes its seed from this setting, if there is one, when it is first called: so nobody
 // may have called it before.
 function seedRandom(at) {
-	v8.setFlagsFromString(`--random-seed=${requestBytes.readInt32LE(at) | 1}`);
+	v8.setFlagsFromString(`--random-seed=${Number(`0x${requestBytes.latin1Slice(at, at + 8)}`) | 1}`);
 }
 
 // Contexts that a program makes take theirs from it, too, and should not have the program's own. They are made
@@ -284,11 +293,11 @@ function firstPipe() {
 
 // At once, or when node has said why a program failed, and begins to clean up.
 function tell(status, isLater) {
-	if (inContainer && !hasProgram)
+	if (byPipes && !hasProgram)
 		return;
 	requestBytes[answerAt] = status;
 	requestBytes[answerAt + 1 + SEED_SIZE] = pipe;
-	writeSync(inContainer ? ANSWERS : REQUESTS, requestBytes, answerAt, 1 + SEED_SIZE + (isLater ? 1 : 0), null);
+	writeSync(byPipes ? ANSWERS : REQUESTS, requestBytes, answerAt, 1 + SEED_SIZE + (isLater ? 1 : 0), null);
 }
 
 // In a container: when we are told to, which is when the pipe ends, or may never be.
@@ -332,7 +341,7 @@ function noteFailures() {
 		} finally {
 			isFailing = before;
 		}
-		if (!isHandled && !inContainer)
+		if (!isHandled && !byPipes)
 			tell(Number(process.exitCode ?? 1) & 0xff, true);
 		return isHandled;
 	};
@@ -365,7 +374,7 @@ const SAMPLES = [
 
 // In a container they are for one run only: each kind once, and none that makes libuv start its threads, for whose
 // end a program's own would have to wait.
-if (inContainer)
+if (byPipes)
 	SAMPLES.splice(0, SAMPLES.length, ...new Set(SAMPLES.slice(12)));
 
 let round = 0;
@@ -409,7 +418,7 @@ function forgetSamples() {
 	goOnIfNeeded();
 	fs.rmSync(samplesDir, { recursive: true });
 	expectUsual('/workspace/main.js');
-	seedContextsApart(() => answerAt + 5);
+	seedContextsApart(() => answerAt + 9);
 	/^/.exec(''); // as node does: RegExp.$1 and its like are the program's own
 }
 
@@ -445,7 +454,21 @@ function next(event) {
 		Math.random();
 	if (all.length > usualHead.length && all.startsWith(usualHead))
 		return runIn(usualMain, all.slice(usualHead.length));
-	return prepare(parse(all));
+
+	const request = parse(all);
+
+	if (!request.flags.includes('k'))
+		return prepare(request);
+	forgetModules();
+	return [{ runMain: session.start.bind(undefined, request) }, { next: nextRequest, answer: tell }];
+}
+
+// Those behind the first one that keeps what it leaves: see session.js.
+function nextRequest() {
+	const length = receive();
+
+	answerAt = length - 1;
+	return parse(requestBytes.utf8Slice(0, length));
 }
 
 const begin = makeLowest(lowest, next).bind(undefined);
@@ -508,7 +531,9 @@ if (typeof process._fatalException === 'function') {
 process.once('worker', () => v8.setFlagsFromString('--random-seed=0'));
 process.execArgv = process.execArgv.filter((flag) => flag !== '--no-memory-reducer');
 samplesDir = fs.mkdtempSync('/tmp/sample-');
+if (!byPipes)
+	warmUp();
 pipe = firstPipe();
 process.on('beforeExit', onSampleEnd);
-if (!inContainer)
+if (!byPipes)
 	askForPid();

@@ -2,22 +2,27 @@
 
 In a machine it is what a snapshot is made of: the machine is stopped while this waits in its first
 read, and every run starts from there, once. In a container it waits for its one run as it is. So nothing
-here is used twice, and what one run leaves in the interpreter the next one never sees.
+here is used twice, and what one run leaves in the interpreter the next one never sees. Unless it is asked to
+keep that: then it goes on to read the next request, as a notebook does.
 
 A request is made of fields that end with a NUL:
 
     flags         l: print the value of a last expression, as the REPL does
                   a: the program is alone, there are no other files in its workspace
-                  n: its input is /dev/null, which is yet to be opened (containers only)
+                  n: its input is /dev/null, which is yet to be opened (by pipes only)
+                  i: its input is a fifo, which is yet to be opened (likewise)
+                  s: it has input of its own
+                  k: all that it leaves is kept for the next request
     path          of the program
     N, N × field  its arguments
     N, N × field  environment variables, NAME=value
     text          the program itself; if there is none, it is read from path
-    seed          the last 32 bytes, put there by the machine itself: random, and never the same
+    seed          the last 64 bytes, put there by the machine itself: random digits, and never the same
 
-The exit status goes back as one byte, and the seed with it. In a container descriptor 999 is a pipe, from which
-the length of the rest comes first; descriptor 998 is another, by which the driver says that it is ready, and
-takes the answer. Then it waits for the pipe's end, and ends with the same status.
+The exit status goes back as one byte, and the seed with it. Outside of a warm machine descriptor 999 is a pipe, from
+which the length of the rest comes first; descriptor 998 is another, by which the driver says that it is ready,
+and that it has opened a fifo, and takes the answer. Then it waits for the pipe's end, and ends with the same
+status.
 """
 
 
@@ -29,20 +34,26 @@ def run(namespace, preload):
     import gc
     import importlib.machinery
     import io
+    import linecache
     import os
     import re
     import signal
     import sys
     import threading
+    import traceback as tracebacks
     import types
 
     REQUESTS = 999
     ANSWERS = 998
     PORTION = 8192  # more would come from mmap, and be given back to it: two calls
-    SEED_SIZE = 32
+    SEED_SIZE = 64
+    FIFO = "/tmp/.hotcell/stdin"
     WORKSPACE = "/workspace/"
     USUAL_PATH = "/workspace/main.py"
     USUAL = b"a\0/workspace/main.py\0000\0000\000"  # what most requests begin with
+    # And those that come by a service, which shows the value of a last expression.
+    SERVED_PATH = "/workspace/__main__.py"
+    SERVED = b"la\0/workspace/__main__.py\0000\0000\000"
     INTERRUPTED = object()  # an exit status: killed by SIGINT, as the interpreter does it to itself
     DECLARES_ENCODING = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*[-\w.]+").match
     own = namespace["__file__"]
@@ -211,23 +222,29 @@ def run(namespace, preload):
             return False
         return True
 
-    def receive_in_container():
-        os.write(ANSWERS, b"r")
+    def open_input(path):
+        os.close(0)
+        os.open(path, os.O_RDONLY)
+
+    def flags_of(request):
+        return request[:request.index(b"\0")]
+
+    def receive_by_pipes():
         length, _, data = os.read(REQUESTS, 65536).partition(b"\0")
         if not length:
             os._exit(0)  # there will be none
         while len(data) < int(length):
             data += os.read(REQUESTS, 65536)
-        os.set_inheritable(REQUESTS, False)
-        os.set_inheritable(ANSWERS, False)
-        if b"n" in data[:data.index(b"\0")]:
-            os.close(0)
-            os.open("/dev/null", os.O_RDONLY)
+        if b"n" in flags_of(data):
+            open_input("/dev/null")
+        elif b"i" in flags_of(data):
+            open_input(FIFO)
+            os.write(ANSWERS, b"o")
         return data
 
     def receive():
-        if in_container:
-            return receive_in_container()
+        if by_pipes:
+            return receive_by_pipes()
         data = os.read(REQUESTS, PORTION)
         if len(data) < PORTION:
             return data
@@ -248,9 +265,18 @@ def run(namespace, preload):
         namespace.update(usual_names)
         return finish(execute(data[len(USUAL):-SEED_SIZE], USUAL_PATH, False))
 
+    def serve_served(data):
+        put_on(SERVED_PATH, [])
+        fresh_randomness(data[-SEED_SIZE:])
+        namespace.clear()
+        namespace.update(served_names)
+        return finish(execute(data[len(SERVED):-SEED_SIZE], SERVED_PATH, True))
+
     def serve(data):
         if data.startswith(USUAL):
             return serve_usual(data)
+        if data.startswith(SERVED):
+            return serve_served(data)
         flags, path, arguments, environment, source = parse(data[:-SEED_SIZE])
         for variable in environment:
             name, _, value = variable.partition("=")
@@ -262,50 +288,176 @@ def run(namespace, preload):
         namespace.update(names)
         return finish(execute(source, path, b"l" in flags))
 
+    # ---- what is kept ----
+
+    def on_interrupt(number, frame):
+        """Between programs there is nothing to interrupt."""
+        if in_program:
+            raise KeyboardInterrupt
+
+    def become_session(path, seed):
+        names = names_of_main(path)
+        namespace.clear()
+        namespace.update(names)
+        fresh_randomness(seed)
+        if not is_warming:
+            signal.signal(signal.SIGINT, on_interrupt)
+
+    def renew_input(flags):
+        """Of what another run was given to read, nothing is left."""
+        nonlocal had_input
+        if (b"s" in flags or had_input) and sys.stdin is sys.__stdin__ and sys.stdin:
+            old = sys.stdin
+            sys.stdin = sys.__stdin__ = open(0, encoding=old.encoding, errors=old.errors, closefd=False)
+        had_input = b"s" in flags
+
+    def name_source(source):
+        """A name by which tracebacks find the text, whatever comes after it: it is in no file any more then."""
+        nonlocal runs
+        runs += 1
+        name = f"<run {runs}>"
+        text = source.decode(errors="replace")
+        linecache.cache[name] = len(text), None, text.splitlines(True), name
+        return name
+
+    def without_interruption(error):
+        """The handler is not where the program was."""
+        at = error.__traceback__
+        while at and at.tb_next:
+            if at.tb_next.tb_frame.f_code is on_interrupt.__code__:
+                at.tb_next = None
+            at = at.tb_next
+
+    def report_kept(error):
+        if sys.excepthook is not sys.__excepthook__:
+            return report(error)
+        without_driver(error)
+        without_interruption(error)
+        sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
+        tracebacks.print_exception(error)
+        return 1
+
+    def execute_kept(source, path, shows_last):
+        nonlocal in_program
+        try:
+            in_program = True
+            if not source:
+                with open(path, "rb") as file:
+                    source = file.read()
+            statements, last = compile_parts(source, name_source(source), shows_last)
+            exec(statements, namespace)
+            if last:
+                exec(last, namespace)
+            in_program = False
+        except SystemExit as exit:
+            in_program = False
+            return status_of(exit)
+        except KeyboardInterrupt as error:
+            in_program = False
+            report_kept(error)
+            return 128 + signal.SIGINT
+        except BaseException as error:
+            in_program = False
+            return report_kept(error)
+        return 0
+
+    def flush():
+        for stream in sys.stdout, sys.stderr:
+            try:
+                stream.flush()
+            except (AttributeError, ValueError, OSError):
+                pass  # the program has closed or replaced it
+
+    def serve_kept(data):
+        flags, path, arguments, environment, source = parse(data[:-SEED_SIZE])
+        if not runs:
+            become_session(path, data[-SEED_SIZE:])
+        for variable in environment:
+            name, _, value = variable.partition("=")
+            os.environ[name] = value
+        namespace["__file__"] = path
+        put_on(path, arguments)
+        renew_input(flags)
+        status = execute_kept(source, path, b"l" in flags)
+        flush()
+        return status
+
+    def answer(request, status):
+        os.write(ANSWERS if by_pipes else REQUESTS, bytes([status]) + request[-SEED_SIZE:])
+
+    def keep_on(request):
+        """One program after the other, as long as they are to be kept. Returns what is not."""
+        own_pid = os.getpid()
+        while b"k" in flags_of(request):
+            status = serve_kept(request)
+            if os.getpid() != own_pid:
+                os._exit(finish(status))  # a child that the program has forked
+            try:
+                answer(request, status)
+            except OSError:
+                os._exit(status)  # the program has closed it: nobody else can ask
+            request = receive()
+        return request
+
     def warm_up():
         """The first use of many things is slow; here nobody waits for it."""
+        nonlocal runs
         program = (b"la\0/workspace/main.py\0001\0a\0001\0A=1\0def f(x):\n    return [i * 2 for i in range(x)]\n"
                    b"class C:\n    pass\nprint(sum(range(101)), f(3), f'{1 + 1:>5}')\nC()\n")
         failure = USUAL + b"1/0"
         kept = dict(namespace), sys.stdout, sys.stderr, sys.argv[:], sys.orig_argv[:], sys.path[0], dict(os.environ)
-        for _ in range(2 if in_container else 20):
+        for _ in range(2 if by_pipes else 20):
             sys.stdout = sys.stderr = io.TextIOWrapper(io.BytesIO(), write_through=True)
             serve(program + bytes(SEED_SIZE))
             serve(USUAL + b"print(sum(range(101)))" + bytes(SEED_SIZE))
+            serve(SERVED + b"print(sum(range(101)))" + bytes(SEED_SIZE))
             serve(failure + bytes(SEED_SIZE))
+            serve_kept(b"k" + USUAL + b"x = 1\nprint(x)" + bytes(SEED_SIZE))
+            serve_kept(b"k" + USUAL + b"1/0" + bytes(SEED_SIZE))
+        runs = 0
         namespace.clear()
         namespace.update(kept[0])
         sys.stdout, sys.stderr, sys.argv[:], sys.orig_argv[:], sys.path[0] = kept[1:6]
         os.environ.clear()
         os.environ.update(kept[6])
         del builtins._
-        import linecache
         linecache.clearcache()
         gc.collect()
         gc.freeze()  # nothing of this goes before the end: no need to look at it again
 
-    in_container = is_open(REQUESTS)
+    by_pipes = is_open(REQUESTS)
     FUTURE_FLAGS = future_flags()
     NAMES_OF_MAIN = 9
     exit_hooks = len(threading._threading_atexits)
     is_warming = True  # the modules' own exit hooks are the program's: they are for its end
     usual_names = names_of_main(USUAL_PATH)
+    served_names = names_of_main(SERVED_PATH)
+    runs = 0
+    in_program = had_input = False
     warm_up()
     is_warming = False
     put_on(USUAL_PATH, [])
-    own_pid = os.getpid()
+    if by_pipes:
+        os.set_inheritable(REQUESTS, False)
+        os.set_inheritable(ANSWERS, False)
+        os.write(ANSWERS, b"r")
     request = receive()
+    if not request.startswith((USUAL, SERVED)):
+        request = keep_on(request)
+    own_pid = os.getpid()
     status = serve(request)
     if status is INTERRUPTED:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
-    if os.getpid() == own_pid or not in_container:
+    if os.getpid() == own_pid or not by_pipes:
         try:
-            os.write(ANSWERS if in_container else REQUESTS, bytes([status]) + request[-SEED_SIZE:])
+            answer(request, status)
             os.read(REQUESTS, 1)
         except OSError:
             pass
     os._exit(status)  # a child that the program has forked comes by here too
+
+
 
 import sys  # noqa: E402
 run(globals(), sys.argv[1:])

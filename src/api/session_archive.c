@@ -67,7 +67,8 @@ static void reply_tar(struct packing *p)
 	}
 	http_set_header(call->x, "Content-Disposition", "attachment; filename=\"workspace.tar\"");
 	http_set_header(call->x, "X-Content-Type-Options", "nosniff");
-	http_reply_file(call->x, 200, "application/x-tar", take_fd(&p->fd), (uint64_t)status.st_size);
+	http_reply_file(
+		call->x, 200, "application/x-tar", take_fd(&p->fd), (uint64_t)status.st_size);
 }
 
 /* On a thread: all directories up to the next file; that file; or the end. */
@@ -105,8 +106,8 @@ static void on_packed(uv_work_t *work, int status)
 	} else if (p->failed) {
 		visit_fail(v, &p->e);
 	} else if (p->at < p->list->count) {
-		session_files(&v->turn,
-			&(struct hotcell_files){ .kind = HOTCELL_FILES_GET, .path = p->list->files[p->at].path });
+		session_files(&v->turn, &(struct hotcell_files){ .kind = HOTCELL_FILES_GET,
+						.path = p->list->files[p->at].path });
 	} else {
 		reply_tar(p);
 		visit_end(v);
@@ -222,10 +223,12 @@ static void put_all(struct unpacking *u)
 		if (f->is_directory && !mirror_is_empty(u->to, f->path))
 			continue;
 		u->host_paths[i] = path_join(mirror_path(u->to), f->path);
-		u->inputs[used++] = (struct hotcell_input){ .path = f->path, .host_path = u->host_paths[i] };
+		u->inputs[used++] =
+			(struct hotcell_input){ .path = f->path, .host_path = u->host_paths[i] };
 	}
 	session_files(&u->visit.turn,
-		&(struct hotcell_files){ .kind = HOTCELL_FILES_PUT, .inputs = u->inputs, .inputs_count = used });
+		&(struct hotcell_files){
+			.kind = HOTCELL_FILES_PUT, .inputs = u->inputs, .inputs_count = used });
 }
 
 static void on_unpacked(uv_work_t *work, int status)
@@ -253,9 +256,10 @@ static json_t *skipped_json(const struct tar_report *r)
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < r->skipped_count && i < TAR_SKIPPED_MAX; i++)
-		json_array_append_new(list,
-			json_pack("{s:o, s:s}", "path", reply_text(r->skipped[i].path, strlen(r->skipped[i].path)),
-				"reason", r->skipped[i].why));
+		json_array_append_new(
+			list, json_pack("{s:o, s:s}", "path",
+				      reply_text(r->skipped[i].path, strlen(r->skipped[i].path)),
+				      "reason", r->skipped[i].why));
 	return list;
 }
 
@@ -270,9 +274,10 @@ static void unpack_on_found(struct visit *v, struct session_found *found, const 
 	}
 	if (v->call)
 		reply_json(v->call, 200,
-			json_pack("{s:I, s:I, s:I, s:o, s:I}", "files", (json_int_t)r->files, "directories",
-				(json_int_t)r->directories, "bytes", (json_int_t)r->bytes, "skipped",
-				skipped_json(r), "skipped_count", (json_int_t)r->skipped_count));
+			json_pack("{s:I, s:I, s:I, s:o, s:I}", "files", (json_int_t)r->files,
+				"directories", (json_int_t)r->directories, "bytes",
+				(json_int_t)r->bytes, "skipped", skipped_json(r), "skipped_count",
+				(json_int_t)r->skipped_count));
 	visit_end(v);
 }
 

@@ -69,10 +69,11 @@ json_t *session_files_json(const struct session_found *found, bool only_generate
 		const struct session_file *f = &found->files[i];
 
 		if (!only_generated || f->generated)
-			json_array_append_new(list,
-				json_pack("{s:o, s:s, s:I, s:b}", "path", reply_text(f->path, strlen(f->path)),
-					"kind", f->kind, "size_bytes", (json_int_t)f->size_bytes, "generated",
-					f->generated));
+			json_array_append_new(
+				list, json_pack("{s:o, s:s, s:I, s:b}", "path",
+					      reply_text(f->path, strlen(f->path)), "kind", f->kind,
+					      "size_bytes", (json_int_t)f->size_bytes, "generated",
+					      f->generated));
 	}
 	return list;
 }
@@ -91,8 +92,8 @@ static void list_on_found(struct visit *v, struct session_found *found, const st
 	if (v->call)
 		reply_json(v->call, 200,
 			json_pack("{s:o, s:b}", "files",
-				session_files_json(found, file_visit_of(v)->only_generated), "incomplete",
-				found->is_incomplete));
+				session_files_json(found, file_visit_of(v)->only_generated),
+				"incomplete", found->is_incomplete));
 	session_found_free(found);
 	visit_end(v);
 }
@@ -139,7 +140,8 @@ static void put_on_turn(struct visit *v)
 	snprintf(f->host_path, sizeof(f->host_path), "/proc/self/fd/%d", f->fd);
 	f->input = (struct hotcell_input){ .path = f->path, .host_path = f->host_path };
 	session_files(&v->turn,
-		&(struct hotcell_files){ .kind = HOTCELL_FILES_PUT, .inputs = &f->input, .inputs_count = 1 });
+		&(struct hotcell_files){
+			.kind = HOTCELL_FILES_PUT, .inputs = &f->input, .inputs_count = 1 });
 }
 
 static void put_on_found(struct visit *v, struct session_found *found, const struct err *failure)
@@ -153,8 +155,8 @@ static void put_on_found(struct visit *v, struct session_found *found, const str
 	}
 	if (v->call)
 		reply_json(v->call, 200,
-			json_pack("{s:o, s:s, s:I}", "path", reply_text(f->path, strlen(f->path)), "kind", "file",
-				"size_bytes", (json_int_t)f->size_bytes));
+			json_pack("{s:o, s:s, s:I}", "path", reply_text(f->path, strlen(f->path)),
+				"kind", "file", "size_bytes", (json_int_t)f->size_bytes));
 	visit_end(v);
 }
 
@@ -177,8 +179,8 @@ void session_files_put(struct call *call)
 
 static void get_on_turn(struct visit *v)
 {
-	session_files(
-		&v->turn, &(struct hotcell_files){ .kind = HOTCELL_FILES_GET, .path = file_visit_of(v)->path });
+	session_files(&v->turn, &(struct hotcell_files){ .kind = HOTCELL_FILES_GET,
+					.path = file_visit_of(v)->path });
 }
 
 static void get_on_found(struct visit *v, struct session_found *found, const struct err *failure)
@@ -188,7 +190,8 @@ static void get_on_found(struct visit *v, struct session_found *found, const str
 		return;
 	}
 	if (v->call)
-		reply_download(v->call, path_base(file_visit_of(v)->path), take_fd(&found->fd), found->size_bytes);
+		reply_download(v->call, path_base(file_visit_of(v)->path), take_fd(&found->fd),
+			found->size_bytes);
 	session_found_free(found);
 	visit_end(v);
 }
@@ -210,15 +213,16 @@ void session_files_get(struct call *call)
 
 static void remove_on_turn(struct visit *v)
 {
-	session_files(
-		&v->turn, &(struct hotcell_files){ .kind = HOTCELL_FILES_REMOVE, .path = file_visit_of(v)->path });
+	session_files(&v->turn, &(struct hotcell_files){ .kind = HOTCELL_FILES_REMOVE,
+					.path = file_visit_of(v)->path });
 }
 
 static void remove_on_found(struct visit *v, struct session_found *found, const struct err *failure)
 {
 	session_found_free(found);
 	if (failure && failure->kind == ERR_NOT_FOUND && v->call) {
-		reply_error(v->call, 404, "not_found", "there is no file '%s'", file_visit_of(v)->path);
+		reply_error(
+			v->call, 404, "not_found", "there is no file '%s'", file_visit_of(v)->path);
 	} else if (failure) {
 		visit_fail(v, failure);
 		return;

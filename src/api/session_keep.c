@@ -10,7 +10,7 @@
 struct keeping {
 	struct visit visit;
 	struct session_found *found;
-	size_t at; /* the file whose turn it is */
+	size_t at;    /* the file whose turn it is */
 	json_t *kept; /* [{path, file_id, size_bytes}…] */
 	struct store_file file;
 };
@@ -35,8 +35,8 @@ static void give_up(struct keeping *k, const struct err *e)
 	json_t *kept;
 	size_t i;
 
-	json_array_foreach(k->kept, i, kept)
-		store_remove_file(store, json_string_value(json_object_get(kept, "file_id")), NULL, NULL);
+	json_array_foreach(k->kept, i, kept) store_remove_file(
+		store, json_string_value(json_object_get(kept, "file_id")), NULL, NULL);
 	visit_fail(&k->visit, e);
 }
 
@@ -61,8 +61,9 @@ static void next_file(struct keeping *k)
 		const struct session_file *f = &k->found->files[k->at];
 
 		if (f->generated && strcmp(f->kind, "file") == 0) {
-			session_files(&k->visit.turn,
-				&(struct hotcell_files){ .kind = HOTCELL_FILES_GET, .path = f->path });
+			session_files(
+				&k->visit.turn, &(struct hotcell_files){ .kind = HOTCELL_FILES_GET,
+							.path = f->path });
 			return;
 		}
 		k->at++;
@@ -77,16 +78,18 @@ static void on_stored(void *context, const struct err *e)
 	struct err gone = { 0 };
 
 	if (session->has_ended) {
-		err_set(&gone, ERR_NOT_FOUND, "Session '%s' not found: %s", session->id, session->why);
+		err_set(&gone, ERR_NOT_FOUND, "Session '%s' not found: %s", session->id,
+			session->why);
 		visit_fail(&k->visit, &gone);
 	} else if (e) {
 		give_up(k, e);
 	} else {
 		const struct session_file *f = &k->found->files[k->at++];
 
-		json_array_append_new(k->kept,
-			json_pack("{s:o, s:s, s:I}", "path", reply_text(f->path, strlen(f->path)), "file_id",
-				k->file.id, "size_bytes", (json_int_t)k->file.size_bytes));
+		json_array_append_new(
+			k->kept, json_pack("{s:o, s:s, s:I}", "path",
+					 reply_text(f->path, strlen(f->path)), "file_id",
+					 k->file.id, "size_bytes", (json_int_t)k->file.size_bytes));
 		next_file(k);
 	}
 }
@@ -95,7 +98,8 @@ static bool has_room(const struct session *session, uint64_t more)
 {
 	uint64_t most = session->caller.rights.max_stored_bytes;
 
-	return !most || store_owner_bytes(session->service->store, session->caller.owner) + more <= most;
+	return !most ||
+	       store_owner_bytes(session->service->store, session->caller.owner) + more <= most;
 }
 
 static void store_one(struct keeping *k, struct session_found *got)

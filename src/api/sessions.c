@@ -21,8 +21,8 @@ static void read_times(struct body *b, struct session_config *c)
 	const struct config *config = b->call->service->config;
 
 	c->ttl_s = body_integer(b, b->root, "ttl_seconds", 1, config->session_ttl_max_s, c->ttl_s);
-	c->idle_timeout_s =
-		body_integer(b, b->root, "idle_timeout", 0, config->session_ttl_max_s, c->idle_timeout_s);
+	c->idle_timeout_s = body_integer(
+		b, b->root, "idle_timeout", 0, config->session_ttl_max_s, c->idle_timeout_s);
 }
 
 static int read_strategy(struct body *b, struct session_config *c, struct refusal *refusal)
@@ -31,7 +31,8 @@ static int read_strategy(struct body *b, struct session_config *c, struct refusa
 	static const char *const workspaces[] = { "isolated", "shared", NULL };
 	int usual;
 
-	c->strategy = (enum session_strategy)body_choice(b, b->root, "strategy", strategies, SESSION_PER_SESSION);
+	c->strategy = (enum session_strategy)body_choice(
+		b, b->root, "strategy", strategies, SESSION_PER_SESSION);
 	usual = c->strategy == SESSION_PER_SESSION;
 	c->is_shared = body_choice(b, b->root, "workspace", workspaces, usual) == 1;
 	if (c->strategy == SESSION_POOL && c->is_shared)
@@ -78,9 +79,11 @@ static int read_config(struct body *b, struct session_config *c, struct refusal 
 	c->env = run_request_env(b, b->root);
 	run_request_limits(b, b->root, &c->limits);
 	read_times(b, c);
-	if (read_strategy(b, c, refusal) || read_language(b, c, refusal) || session_mounts_read(b, c, refusal) ||
+	if (read_strategy(b, c, refusal) || read_language(b, c, refusal) ||
+		session_mounts_read(b, c, refusal) ||
 		run_request_files(b, b->root, &c->files, &c->files_count, refusal) ||
-		!body_is_good(b, refusal) || read_names(b, c, refusal) || !body_is_good(b, refusal) ||
+		!body_is_good(b, refusal) || read_names(b, c, refusal) ||
+		!body_is_good(b, refusal) ||
 		run_request_allow(call, c->language, c->isolation, c->network, refusal))
 		return -1;
 	/* Where only a vm will do, what is left to us must not end in a container. */
@@ -102,7 +105,8 @@ static void on_adder_gone(struct call *call, bool complete)
 	adding->call = NULL;
 }
 
-static void on_ready(struct session_opening *opening, struct session *session, const struct err *failure)
+static void on_ready(
+	struct session_opening *opening, struct session *session, const struct err *failure)
 {
 	struct adding *adding = container_of(opening, struct adding, opening);
 	struct call *call = adding->call;
@@ -185,7 +189,8 @@ static void describe_on_turn(struct visit *v)
 	session_files(&v->turn, &(struct hotcell_files){ .kind = HOTCELL_FILES_LIST });
 }
 
-static void describe_on_found(struct visit *v, struct session_found *found, const struct err *failure)
+static void describe_on_found(
+	struct visit *v, struct session_found *found, const struct err *failure)
 {
 	json_t *o;
 
@@ -205,7 +210,8 @@ static void describe_on_found(struct visit *v, struct session_found *found, cons
 
 static bool is_at_work(const struct session *session)
 {
-	return !list_is_empty(&session->turns) || (session->turn && session->turn != &session->own_turn);
+	return !list_is_empty(&session->turns) ||
+	       (session->turn && session->turn != &session->own_turn);
 }
 
 /* With its files, if it has the time to look for them. */
@@ -360,11 +366,13 @@ void sessions_stream(struct call *call)
 	execute_in(call, true);
 }
 
-static int read_bash(struct body *b, const struct session *session, struct spec *ret, struct refusal *refusal)
+static int read_bash(
+	struct body *b, const struct session *session, struct spec *ret, struct refusal *refusal)
 {
 	const struct config *config = b->call->service->config;
 	const struct session_config *c = &session->config;
-	uint64_t usual_ms = BASH_TIMEOUT_MS < config->timeout_max_ms ? BASH_TIMEOUT_MS : config->timeout_max_ms;
+	uint64_t usual_ms =
+		BASH_TIMEOUT_MS < config->timeout_max_ms ? BASH_TIMEOUT_MS : config->timeout_max_ms;
 	json_t *cmd = body_bytes(b, b->root, "cmd", true);
 
 	*ret = (struct spec){
@@ -385,7 +393,8 @@ static int read_bash(struct body *b, const struct session *session, struct spec 
 		ret->code = xalloc(ret->code_len + 1);
 		memcpy(ret->code, json_string_value(cmd), ret->code_len);
 	}
-	if (run_request_timeout(b, b->root, usual_ms, &ret->limits.wall_ms, refusal) || !body_is_good(b, refusal))
+	if (run_request_timeout(b, b->root, usual_ms, &ret->limits.wall_ms, refusal) ||
+		!body_is_good(b, refusal))
 		return -1;
 	return run_request_allow(b->call, ret->language, c->isolation, c->network, refusal);
 }
@@ -419,5 +428,6 @@ void sessions_interrupt(struct call *call)
 		return;
 	}
 	job_interrupt(session->job);
-	reply_json(call, 202, json_pack("{s:s, s:s}", "id", session->job->id, "state", "interrupted"));
+	reply_json(
+		call, 202, json_pack("{s:s, s:s}", "id", session->job->id, "state", "interrupted"));
 }

@@ -56,7 +56,8 @@ static int tell_broken(const struct unpacking *u)
 {
 	const char *why = archive_error_string(u->archive);
 
-	return err_set(u->e, ERR_INPUT, "it is not a tar archive that can be read%s%s", why ? ": " : "", why ? why : "");
+	return err_set(u->e, ERR_INPUT, "it is not a tar archive that can be read%s%s",
+		why ? ": " : "", why ? why : "");
 }
 
 static int tell_too_large(const struct unpacking *u)
@@ -137,7 +138,8 @@ static int unpack_file(const struct unpacking *u, struct archive_entry *entry, c
 	auto_close int fd = -1;
 	struct stat status;
 
-	if (archive_entry_size_is_set(entry) && (uint64_t)archive_entry_size(entry) > u->limits->file_max)
+	if (archive_entry_size_is_set(entry) &&
+		(uint64_t)archive_entry_size(entry) > u->limits->file_max)
 		return tell_large_file(u, path);
 	fd = mirror_open_blob(u->to, u->e);
 	if (fd < 0 || write_data(u, path, fd))
@@ -190,10 +192,11 @@ static int unpack_entry(struct unpacking *u, struct archive_entry *entry)
 	const char *why = reason_to_skip(entry);
 
 	if (++u->entries > u->limits->entries_max)
-		return err_set(
-			u->e, ERR_LIMIT, "the archive has more than %zu entries", u->limits->entries_max);
+		return err_set(u->e, ERR_LIMIT, "the archive has more than %zu entries",
+			u->limits->entries_max);
 	if (!path)
-		return err_set(u->e, ERR_INPUT, "the archive has an entry whose name cannot be read");
+		return err_set(
+			u->e, ERR_INPUT, "the archive has an entry whose name cannot be read");
 	if (!*path)
 		return 0; /* the top */
 	if (path_check_relative(path, strlen(path), u->e))
@@ -233,7 +236,8 @@ static void allow(struct archive *a)
 	archive_read_support_filter_zstd(a);
 }
 
-int tar_unpack(int fd, const struct tar_limits *limits, struct mirror *to, struct tar_report *ret, struct err *e)
+int tar_unpack(int fd, const struct tar_limits *limits, struct mirror *to, struct tar_report *ret,
+	struct err *e)
 {
 	struct unpacking u = {
 		.archive = archive_read_new(),
@@ -248,7 +252,8 @@ int tar_unpack(int fd, const struct tar_limits *limits, struct mirror *to, struc
 
 	allow(u.archive);
 	lseek(fd, 0, SEEK_SET);
-	failed = archive_read_open_fd(u.archive, fd, BLOCK) == ARCHIVE_OK ? unpack_all(&u) : tell_broken(&u);
+	failed = archive_read_open_fd(u.archive, fd, BLOCK) == ARCHIVE_OK ? unpack_all(&u) :
+									    tell_broken(&u);
 	archive_read_free(u.archive);
 	leave_utf8(utf8, old);
 	return failed;
@@ -290,7 +295,8 @@ static int add_header(struct tar *t, const char *path, unsigned type, uint64_t s
 
 	if (size > t->left || t->left - size < OVERHEAD) {
 		archive_entry_free(entry);
-		return err_set(e, ERR_LIMIT, "the files have more bytes than an archive of them may have");
+		return err_set(
+			e, ERR_LIMIT, "the files have more bytes than an archive of them may have");
 	}
 	t->left -= size;
 	archive_entry_set_pathname(entry, path);

@@ -14,9 +14,10 @@
 enum { TAR_SKIPPED_MAX = 100 };
 
 struct tar_limits {
-	size_t entries_max;  /* of whatever kind */
-	uint64_t bytes_max;  /* of all files; and about that many are read at most, however small they were packed */
-	uint64_t file_max;   /* of one of them */
+	size_t entries_max; /* of whatever kind */
+	uint64_t
+		bytes_max; /* of all files; and about that many are read at most, however small they were packed */
+	uint64_t file_max; /* of one of them */
 };
 
 struct tar_skipped {
@@ -35,7 +36,8 @@ struct tar_report {
 /* A tar, as it is or packed with gzip, zstd or xz. Regular files and directories go into the mirror; links, devices
  * and the like are skipped, and told. Anything absolute, or with '..', refuses all of it: ERR_INPUT; too many or too
  * large: ERR_LIMIT. What was unpacked by then stays in the mirror. */
-int tar_unpack(int fd, const struct tar_limits *limits, struct mirror *to, struct tar_report *ret, struct err *e);
+int tar_unpack(int fd, const struct tar_limits *limits, struct mirror *to, struct tar_report *ret,
+	struct err *e);
 void tar_report_free(struct tar_report *report);
 
 /* ---- packing ---- */

@@ -5,7 +5,8 @@
 struct session *visit_find(struct call *call)
 {
 	struct hotcell_error e;
-	struct session *session = session_find(call->service, call->params[0], call->caller.owner, &e);
+	struct session *session =
+		session_find(call->service, call->params[0], call->caller.owner, &e);
 
 	if (!session)
 		reply_failure(call, &e);
@@ -18,8 +19,8 @@ bool visit_may_wait(struct call *call, const struct session *session)
 
 	if (!session_is_crowded(session))
 		return true;
-	refuse(&refusal, 429, "busy", "%u wait for session '%s' already; try again later", session->turns_count,
-		session->id);
+	refuse(&refusal, 429, "busy", "%u wait for session '%s' already; try again later",
+		session->turns_count, session->id);
 	refusal.retry_after_s = 1;
 	reply_refusal(call, &refusal);
 	return false;
@@ -68,11 +69,13 @@ static void on_turn(struct session_turn *turn, const char *gone)
 		return;
 	}
 	if (v->call)
-		reply_error(v->call, 404, "not_found", "Session '%s' not found: %s", v->session->id, gone);
+		reply_error(v->call, 404, "not_found", "Session '%s' not found: %s", v->session->id,
+			gone);
 	visit_end(v);
 }
 
-static void on_files(struct session_turn *turn, struct session_found *found, const struct err *failure)
+static void on_files(
+	struct session_turn *turn, struct session_found *found, const struct err *failure)
 {
 	struct visit *v = container_of(turn, struct visit, turn);
 

@@ -34,6 +34,8 @@ struct asking {
 	struct client *client;
 	const struct client_request *request;
 	struct client_reply *reply;
+	char *text; /* of a body that is JSON: there until all is over, as is */
+	curl_mime *form;
 	struct buf refusal;
 	unsigned retry_after_s;
 	bool on_bytes_failed;
@@ -169,7 +171,8 @@ static size_t on_body(char *data, size_t size, size_t count, void *context)
 
 	curl_easy_getinfo(a->client->easy, CURLINFO_RESPONSE_CODE, &a->reply->status);
 	if (is_good(a->reply->status) && a->request->on_bytes) {
-		a->on_bytes_failed = a->request->on_bytes(a->request->context, data, len, a->e) != 0;
+		a->on_bytes_failed =
+			a->request->on_bytes(a->request->context, data, len, a->e) != 0;
 		return a->on_bytes_failed ? 0 : len;
 	}
 	if (is_good(a->reply->status)) {
@@ -198,28 +201,28 @@ static size_t on_read(char *data, size_t size, size_t count, void *context)
 
 /* ---- what goes ---- */
 
-/* The body that is neither a file nor a form: to be freed once all is over. */
-static char *set_json(CURL *easy, json_t *json)
-{
-	char *text = json_dumps(json, JSON_COMPACT);
-
-	curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(text));
-	curl_easy_setopt(easy, CURLOPT_POSTFIELDS, text);
-	return text;
-}
-
-static curl_mime *set_form(struct asking *a)
+/* The body that is neither a file nor a form. */
+static void set_json(struct asking *a)
 {
 	CURL *easy = a->client->easy;
-	curl_mime *form = curl_mime_init(easy);
-	curl_mimepart *part = curl_mime_addpart(form);
 
+	a->text = json_dumps(a->request->json, JSON_COMPACT);
+	curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(a->text));
+	curl_easy_setopt(easy, CURLOPT_POSTFIELDS, a->text);
+}
+
+static void set_form(struct asking *a)
+{
+	CURL *easy = a->client->easy;
+	curl_mimepart *part;
+
+	a->form = curl_mime_init(easy);
+	part = curl_mime_addpart(a->form);
 	curl_mime_name(part, "file");
 	curl_mime_filename(part, a->request->part_name);
 	curl_mime_type(part, "application/octet-stream");
 	curl_mime_data_cb(part, (curl_off_t)a->request->body_size, on_read, NULL, NULL, a);
-	curl_easy_setopt(easy, CURLOPT_MIMEPOST, form);
-	return form;
+	curl_easy_setopt(easy, CURLOPT_MIMEPOST, a->form);
 }
 
 static void set_upload(struct asking *a)
@@ -399,14 +402,13 @@ static int tell_failure(const struct asking *a, CURLcode code, const char *why, 
 
 /* ---- all of it ---- */
 
-int client_ask(struct client *c, const struct client_request *q, struct client_reply *ret, struct err *e)
+int client_ask(
+	struct client *c, const struct client_request *q, struct client_reply *ret, struct err *e)
 {
 	struct asking a = { .client = c, .request = q, .reply = ret, .e = e };
 	auto_free char *url = xasprintf("%s%s", c->server.base, q->path);
 	struct curl_slist *headers = make_headers(c, q);
 	char why[CURL_ERROR_SIZE] = "";
-	auto_free char *text = NULL;
-	curl_mime *form = NULL;
 	CURLcode code;
 	int failed = 0;
 
@@ -414,9 +416,9 @@ int client_ask(struct client *c, const struct client_request *q, struct client_r
 	set_common(&a, url, why);
 	curl_easy_setopt(c->easy, CURLOPT_HTTPHEADER, headers);
 	if (q->json)
-		text = set_json(c->easy, q->json);
+		set_json(&a);
 	else if (q->has_file && q->part_name)
-		form = set_form(&a);
+		set_form(&a);
 	else if (q->has_file)
 		set_upload(&a);
 	code = transfer(&a);
@@ -427,7 +429,8 @@ int client_ask(struct client *c, const struct client_request *q, struct client_r
 	else if (!is_good(ret->status))
 		failed = tell_refusal(&a, e);
 	curl_slist_free_all(headers);
-	curl_mime_free(form);
+	curl_mime_free(a.form);
+	free(a.text);
 	buf_free(&a.refusal);
 	if (failed)
 		buf_free(&ret->body);

@@ -32,10 +32,11 @@ bool client_was_interrupted(const struct client *c);
 
 struct client_request {
 	const char *method;
-	const char *path; /* "/v1/runs?limit=3"; what comes from outside is escaped: client_escape() */
-	json_t *json;     /* the body; stays the caller's. Or */
-	int body_fd;      /* a file, if has_file: sent as it is, or, with part_name, */
-	bool has_file;    /* as the field `file` of a form, under that name */
+	const char
+		*path; /* "/v1/runs?limit=3"; what comes from outside is escaped: client_escape() */
+	json_t *json;  /* the body; stays the caller's. Or */
+	int body_fd;   /* a file, if has_file: sent as it is, or, with part_name, */
+	bool has_file; /* as the field `file` of a form, under that name */
 	uint64_t body_size;
 	const char *part_name;
 	unsigned patience_s; /* silence after which it is given up; 0: 60 */
@@ -49,21 +50,23 @@ struct client_request {
 
 struct client_reply {
 	long status;
-	struct buf body;              /* if there is no on_bytes */
+	struct buf body;             /* if there is no on_bytes */
 	char run_id[CLIENT_ID_SIZE]; /* X-Run-Id; "" if there is none */
 };
 
 /* 0 with a status of 200 to 299; *ret is then, and only then, to be freed. -1 with *e: it could not be
  * reached, or has refused, in its own words (ERR_NOT_FOUND: with 404). run_id and status are filled in as
  * soon as they are known. */
-int client_ask(struct client *c, const struct client_request *q, struct client_reply *ret, struct err *e);
+int client_ask(
+	struct client *c, const struct client_request *q, struct client_reply *ret, struct err *e);
 void client_reply_free(struct client_reply *reply);
 
 /* The same where a JSON object comes back; NULL with *e. `q` may be NULL: a GET. */
 json_t *client_ask_json(
 	struct client *c, const char *method, const char *path, json_t *body, struct err *e);
 /* Where nothing of interest does. */
-int client_tell(struct client *c, const char *method, const char *path, json_t *body, struct err *e);
+int client_tell(
+	struct client *c, const char *method, const char *path, json_t *body, struct err *e);
 
 /* For one name of a path, or (with slashes kept) for several: to be freed. */
 char *client_escape(const char *text, bool keep_slashes);

@@ -158,7 +158,8 @@ static const struct verb verbs[] = {
 	{ "add", "FILE...", 1, VERBS_WORDS_MAX, 1 << OPTION_JSON, files_add,
 		"store files; prints their ids" },
 	{ "list", "", 0, 0, 1 << OPTION_JSON, files_list, "list stored files" },
-	{ "get", "ID", 1, 1, 1 << OPTION_OUTPUT, files_get, "print a file, or write it to -o FILE" },
+	{ "get", "ID", 1, 1, 1 << OPTION_OUTPUT, files_get,
+		"print a file, or write it to -o FILE" },
 	{ "rm", "ID...", 1, VERBS_WORDS_MAX, 0, files_remove, "remove files" },
 	{ 0 },
 };
@@ -201,8 +202,9 @@ static error_t on_option(int key, char *value, struct argp_state *state)
 int cmd_files(int argc, char **argv)
 {
 	static const struct argp_child children[] = { { &server_options_argp, 0, NULL, 2 }, { 0 } };
-	auto_free char *doc = verbs_describe(verbs, "Files that a service keeps, for runs and from them:",
-		"The service removes a file after a while: its setting file_ttl_s.");
+	auto_free char *doc =
+		verbs_describe(verbs, "Files that a service keeps, for runs and from them:",
+			"The service removes a file after a while: its setting file_ttl_s.");
 	struct argp argp = { table, on_option, "COMMAND [WORD...]", doc, children, NULL, NULL };
 	static char name[] = "hotcell files";
 	struct files f = { .verbs = { .table = verbs } };

@@ -48,9 +48,11 @@ static const struct verb verbs[] = {
 		"run a shell command in it" },
 	{ "files", "ID", 1, 1, TAKES(JSON) | TAKES(GENERATED), session_files, "list its files" },
 	{ "put", "ID FILE [PATH]", 2, 3, 0, session_put, "copy a file into it" },
-	{ "get", "ID PATH", 2, 2, TAKES(OUTPUT), session_get, "print a file, or write it to -o FILE" },
+	{ "get", "ID PATH", 2, 2, TAKES(OUTPUT), session_get,
+		"print a file, or write it to -o FILE" },
 	{ "rm", "ID PATH...", 2, VERBS_WORDS_MAX, 0, session_remove, "remove files" },
-	{ "interrupt", "ID", 1, 1, TAKES(JSON), session_interrupt, "as Ctrl-C: to what runs in it" },
+	{ "interrupt", "ID", 1, 1, TAKES(JSON), session_interrupt,
+		"as Ctrl-C: to what runs in it" },
 	{ "extend", "ID", 1, 1, TAKES(JSON) | TAKES(TTL), session_extend,
 		"let it live for --ttl from now" },
 	{ "close", "ID", 1, 1, TAKES(JSON) | TAKES(KEEP), session_close,
@@ -65,10 +67,11 @@ static const struct argp_option fixed_options[] = {
 	{ "keep-generated", KEY_KEEP, NULL, 0,
 		"close: the service keeps those as stored files; their ids are printed", 1 },
 	{ "ttl", KEY_TTL, "TIME", 0, "new, extend: how long it lives, from now", 1 },
-	{ "idle-timeout", KEY_IDLE, "TIME", 0,
-		"new, extend: how long it lives without being used", 1 },
+	{ "idle-timeout", KEY_IDLE, "TIME", 0, "new, extend: how long it lives without being used",
+		1 },
 	{ "language", 'l', "LANG", 0, "new: language, by id or alias. Default: python", 2 },
-	{ "isolation", KEY_ISOLATION, "KIND", 0, "new: auto (default), vm, container or process", 2 },
+	{ "isolation", KEY_ISOLATION, "KIND", 0, "new: auto (default), vm, container or process",
+		2 },
 	{ "strategy", KEY_STRATEGY, "KIND", 0,
 		"new: per_session (default: one cell, variables stay), per_execution (a new cell for each "
 		"run) or pool (a warm one for each run)",
@@ -80,20 +83,21 @@ static const struct argp_option fixed_options[] = {
 	{ "user", KEY_USER, "NAME", 0, "new: for whom of your users it is", 2 },
 	{ "env", KEY_ENV, "NAME=VALUE", 0,
 		"new: a setting in the environment of its runs (repeatable)", 2 },
-	{ "file", 'f', "HOST[:PATH]", 0,
-		"new: a file or directory for its workspace (repeatable)", 2 },
+	{ "file", 'f', "HOST[:PATH]", 0, "new: a file or directory for its workspace (repeatable)",
+		2 },
 };
 
 enum { FIXED = sizeof(fixed_options) / sizeof(fixed_options[0]) };
 
-static void set_seconds(struct argp_state *state, uint64_t *ret, const char *option, const char *value)
+static void set_seconds(
+	struct argp_state *state, uint64_t *ret, const char *option, const char *value)
 {
 	struct err e = { 0 };
 	uint64_t ms = 0;
 
 	if (units_parse_duration(value, &ms, &e) || ms < 1000)
-		argp_error(state, "%s = '%s': want a time from 1s up, such as 90s, 15m or 2h", option,
-			value);
+		argp_error(state, "%s = '%s': want a time from 1s up, such as 90s, 15m or 2h",
+			option, value);
 	*ret = ms / 1000;
 }
 
@@ -111,8 +115,7 @@ static void add_file(struct argp_state *state, struct session_command *s, const 
 	if (s->inputs_count == SESSION_LIST_MAX)
 		argp_error(state, "more than %d files", SESSION_LIST_MAX);
 	if (!options_read_input(value, &s->inputs[s->inputs_count], &s->owned[s->inputs_count]))
-		argp_error(
-			state, "file = '%s': it has no name of its own; give HOST:PATH", value);
+		argp_error(state, "file = '%s': it has no name of its own; give HOST:PATH", value);
 	s->inputs_count++;
 }
 
@@ -237,7 +240,8 @@ static int exec_in(int argc, char **argv)
 	static struct run_options o;
 	int status = 0;
 
-	bool wants_help = argc > 2 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-?") == 0);
+	bool wants_help =
+		argc > 2 && (strcmp(argv[2], "--help") == 0 || strcmp(argv[2], "-?") == 0);
 
 	if (argc < 3 || (argv[2][0] == '-' && !wants_help))
 		return complain("want: hotcell session exec ID [OPTION...] [FILE|-]");

@@ -70,8 +70,8 @@ static void write_row(const char *const *cells, const unsigned *widths, size_t c
 void columns_write(const struct columns *c, unsigned width, size_t rows_max, struct buf *ret)
 {
 	size_t count = count_heads(c);
-	size_t rows = c->count / count;
-	unsigned widths[COLUMNS_MAX];
+	size_t rows = count ? c->count / count : 0;
+	unsigned widths[COLUMNS_MAX] = { 0 };
 
 	if (rows > rows_max)
 		rows = rows_max;

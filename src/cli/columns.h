@@ -10,14 +10,13 @@ enum { COLUMNS_MAX = 12 };
 
 struct columns {
 	const char *heads[COLUMNS_MAX + 1]; /* NULL-terminated */
-	char **cells; /* row by row */
-	size_t count; /* of all cells */
+	char **cells;                       /* row by row */
+	size_t count;                       /* of all cells */
 };
 
 /* One cell of the row that is being filled, from left to right. NULL: "-". */
 void columns_add(struct columns *c, const char *text);
-void columns_addf(struct columns *c, const char *format, ...)
-	__attribute__((format(printf, 2, 3)));
+void columns_addf(struct columns *c, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* A line for each row, of at most `width` columns (0: as many as it takes). The last column is not
  * filled. */
 void columns_write(const struct columns *c, unsigned width, size_t rows_max, struct buf *ret);

@@ -51,9 +51,9 @@ unsigned limit_options_make(struct argp_option *ret, const struct limit_options 
 
 		if (!(o->which & LIMIT_BIT(i)))
 			continue;
-		snprintf(texts[i], LIMIT_OPTIONS_TEXT, 
-			row->by_default && o->with_defaults ? "%s. Default: %s" : "%s", row->meaning,
-			 limit_show(row->unit, row->by_default, shown, sizeof(shown)));
+		snprintf(texts[i], LIMIT_OPTIONS_TEXT,
+			row->by_default && o->with_defaults ? "%s. Default: %s" : "%s",
+			row->meaning, limit_show(row->unit, row->by_default, shown, sizeof(shown)));
 		ret[count++] = (struct argp_option){ row->option, LIMIT_OPTIONS_KEY + i,
 			metavar[row->unit], 0, texts[i], o->group };
 	}

@@ -30,7 +30,8 @@ static bool read_name(struct reader *r, char ret[METRIC_NAME_MAX + 1])
 {
 	size_t len = 0;
 
-	while (r->at < r->end && (isalnum((unsigned char)*r->at) || *r->at == '_' || *r->at == ':')) {
+	while (r->at < r->end &&
+		(isalnum((unsigned char)*r->at) || *r->at == '_' || *r->at == ':')) {
 		if (len == METRIC_NAME_MAX)
 			return false;
 		ret[len++] = *r->at++;

@@ -1,5 +1,6 @@
 #include "cli/options.h"
 
+#include "base/own.h"
 #include "base/path.h"
 #include "cli/cli.h"
 #include "cli/limit_options.h"
@@ -124,8 +125,7 @@ static void add_file(struct argp_state *state, struct run_options *o, const char
 		argp_error(state, "more than %d files", OPTIONS_LIST_MAX - 1);
 	o->request.inputs_count++;
 	if (!options_read_input(value, input, &o->owned[o->owned_count++]))
-		argp_error(
-			state, "file = '%s': it has no name of its own; give HOST:PATH", value);
+		argp_error(state, "file = '%s': it has no name of its own; give HOST:PATH", value);
 }
 
 /* Freed with the options. */
@@ -136,32 +136,38 @@ static char *own(struct run_options *o, char *text)
 	return text;
 }
 
+static bool is_directory(const char *path)
+{
+	struct stat status;
+
+	return stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
 /* DIR or DIR:NAME, as with files. Only what it resolves to is told to the warden. */
 static void add_mount(struct argp_state *state, struct run_options *o, const char *value)
 {
 	const char *colon = access(value, F_OK) ? strrchr(value, ':') : NULL;
-	char *given = own(o, colon ? strndup(value, (size_t)(colon - value)) : xstrdup(value));
-	size_t count = o->request.mounts_count;
-	size_t len = strlen(given);
-	struct stat status;
+	size_t len = colon ? (size_t)(colon - value) : strlen(value);
+	auto_free char *given = xasprintf("%.*s", (int)len, value);
+	struct hotcell_mount *mount = &o->mounts[o->request.mounts_count];
+	const char *name;
 	char *real;
 
-	if (count == MOUNTS_MAX)
+	if (o->request.mounts_count == MOUNTS_MAX)
 		argp_error(state, "more than %d mounts", MOUNTS_MAX);
+	real = realpath(given, NULL);
+	if (!real)
+		argp_error(state, "mount = '%s': %s", value, strerror(errno));
 	while (len > 1 && given[len - 1] == '/')
 		given[--len] = '\0';
-	real = realpath(given, NULL);
-	if (!real || stat(real, &status))
-		argp_error(state, "mount = '%s': %s", value, strerror(errno));
-	else if (!S_ISDIR(status.st_mode))
-		argp_error(state, "mount = '%s': it is not a directory", value);
-	o->mount_dirs[count] = own(o, real);
-	o->mounts[count].source = real;
-	o->mounts[count].name = colon ? colon + 1 : path_base(given);
 	/* "." and ".." have no name to appear under: their resolved one. */
-	if (!colon && (strcmp(path_base(given), ".") == 0 || strcmp(path_base(given), "..") == 0))
-		o->mounts[count].name = path_base(real);
-	o->request.mounts_count++;
+	name = path_base(given);
+	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+		name = path_base(real);
+	o->mount_dirs[o->request.mounts_count++] = mount->source = own(o, real);
+	mount->name = own(o, xstrdup(colon ? colon + 1 : name));
+	if (!is_directory(real))
+		argp_error(state, "mount = '%s': it is not a directory", value);
 }
 
 static void set_max_output(struct argp_state *state, struct run_options *o, const char *value)

@@ -9,9 +9,11 @@
 
 #include <stdbool.h>
 
-enum { OPTIONS_LIST_MAX = 256,
+enum {
+	OPTIONS_LIST_MAX = 256,
 	/* A file may own two, and a mount. */
-	OPTIONS_OWNED_MAX = 2 * OPTIONS_LIST_MAX };
+	OPTIONS_OWNED_MAX = 2 * OPTIONS_LIST_MAX
+};
 
 struct run_options {
 	struct hotcell_request request;

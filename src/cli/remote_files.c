@@ -39,8 +39,7 @@ static int open_new(int dir_fd, const char *path, int *ret_parent, int *ret_fd, 
 	char *slash = strrchr(parent, '/');
 	auto_close int dir = -1;
 
-	if (path_check_relative(path, strlen(path), e) ||
-		path_make_parents(dir_fd, path, 0755, e))
+	if (path_check_relative(path, strlen(path), e) || path_make_parents(dir_fd, path, 0755, e))
 		return -1;
 	if (slash)
 		*slash = '\0';
@@ -49,8 +48,8 @@ static int open_new(int dir_fd, const char *path, int *ret_parent, int *ret_fd, 
 		return err_sys(e, "open the directory of '%s'", path);
 	if (unlinkat(dir, path_base(path), 0) && errno != ENOENT)
 		return err_sys(e, "replace '%s'", path);
-	*ret_fd = openat(dir, path_base(path),
-		O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+	*ret_fd = openat(
+		dir, path_base(path), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
 	if (*ret_fd < 0)
 		return err_sys(e, "create '%s'", path);
 	*ret_parent = take_fd(&dir);

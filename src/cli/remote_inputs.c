@@ -99,9 +99,9 @@ static int add_file(struct inputs *in, const struct stage_item *item, struct err
 	if (!content)
 		return -1;
 	in->inline_bytes += is_small ? size : 0;
-	json_array_append_new(in->list,
-		json_pack("{s:o, s:o}", "path", json_string_nocheck(item->path),
-			is_small ? "content_base64" : "file_id", content));
+	json_array_append_new(
+		in->list, json_pack("{s:o, s:o}", "path", json_string_nocheck(item->path),
+				  is_small ? "content_base64" : "file_id", content));
 	return 0;
 }
 
@@ -113,7 +113,8 @@ static int add_item(struct inputs *in, const struct stage_item *item, struct err
 	if (item->kind == FILE_REGULAR && item->host_path)
 		return add_file(in, item, e);
 	return err_set(e, ERR_INPUT,
-		"'%s' is a symbolic link, and only regular files can be sent to a server", item->path);
+		"'%s' is a symbolic link, and only regular files can be sent to a server",
+		item->path);
 }
 
 json_t *remote_inputs_json(struct client *c, const struct hotcell_input *inputs, size_t count,

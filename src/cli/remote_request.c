@@ -71,7 +71,7 @@ json_t *remote_env_json(const char *const *env, unsigned count, struct err *e)
 
 	for (unsigned i = 0; i < count; i++) {
 		const char *value = strchr(env[i], '=') + 1;
-		auto_free char *name = strndup(env[i], (size_t)(value - 1 - env[i]));
+		auto_free char *name = xasprintf("%.*s", (int)(value - 1 - env[i]), env[i]);
 		json_t *text = text_json("a setting of --env", value, strlen(value), e);
 
 		if (text && utf8_valid(name, strlen(name))) {
@@ -233,8 +233,8 @@ static int read_whole(const char *path, const char *what, struct buf *ret, struc
 		if (n > 0)
 			ret->len += (size_t)n;
 		if (ret->len > TEXT_MAX)
-			return err_set(
-				e, ERR_LIMIT, "%s '%s': more than %d MiB", what, path, TEXT_MAX >> 20);
+			return err_set(e, ERR_LIMIT, "%s '%s': more than %d MiB", what, path,
+				TEXT_MAX >> 20);
 	} while (n);
 	buf_add(ret, "", 0);
 	return 0;
@@ -309,9 +309,9 @@ static int add_language(json_t *root, struct client *c, const struct run_options
 		return err_set(e, ERR_INPUT, "the language's name is not UTF-8");
 	if (!q->language && o->session_id)
 		return 0;
-	language = q->language ?
-			   json_string_nocheck(q->language) :
-			   guess_language(c, q->entry, code, q->code ? q->code_len : o->code.len, e);
+	language = q->language ? json_string_nocheck(q->language) :
+				 guess_language(
+					 c, q->entry, code, q->code ? q->code_len : o->code.len, e);
 	if (!language)
 		return -1;
 	json_object_set_new(root, "language", language);

@@ -13,8 +13,9 @@
 #include <sys/signalfd.h>
 
 enum {
-	CANCEL_S = 5,             /* time that a server has to end a run that was cancelled */
-	JSON_OUTPUT_MAX = 1000000 /* of a stream in the object, unless --max-output says otherwise */
+	CANCEL_S = 5, /* time that a server has to end a run that was cancelled */
+	JSON_OUTPUT_MAX =
+		1000000 /* of a stream in the object, unless --max-output says otherwise */
 };
 
 /* A run that goes on over there. */
@@ -67,13 +68,15 @@ static int on_event(void *context, const char *name, const char *data, size_t le
 	int failed = 0;
 
 	if (!json_is_object(root))
-		failed = err_set(e, ERR_PROTOCOL, "the server sends an event that is no JSON object");
+		failed = err_set(
+			e, ERR_PROTOCOL, "the server sends an event that is no JSON object");
 	else if (strcmp(name, "output") == 0)
 		failed = take_output(r, root, e);
 	else if (strcmp(name, "result") == 0 && !r->result)
 		r->result = json_incref(root);
 	else if (strcmp(name, "error") == 0)
-		snprintf(r->failure, sizeof(r->failure), "%s", message ? message : "the run failed");
+		snprintf(
+			r->failure, sizeof(r->failure), "%s", message ? message : "the run failed");
 	json_decref(root);
 	return failed;
 }

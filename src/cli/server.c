@@ -35,7 +35,7 @@ static int take_socket(const char *path, struct server *ret, struct err *e)
 
 static bool is_url(const char *text)
 {
-	const char *host = strncasecmp(text, "http://", 7) == 0	 ? text + 7 :
+	const char *host = strncasecmp(text, "http://", 7) == 0  ? text + 7 :
 			   strncasecmp(text, "https://", 8) == 0 ? text + 8 :
 								   "";
 
@@ -55,7 +55,8 @@ static int take_url(const char *url, struct server *ret, struct err *e)
 		return take_socket(strncmp(url + 5, "//", 2) == 0 ? url + 7 : url + 5, ret, e);
 	if (!is_url(url))
 		return err_set(e, ERR_INPUT,
-			"server = '%.200s': want http://HOST:PORT, https://HOST or unix:/PATH", url);
+			"server = '%.200s': want http://HOST:PORT, https://HOST or unix:/PATH",
+			url);
 	while (len && url[len - 1] == '/')
 		len--;
 	ret->base = xasprintf("%.*s", (int)len, url);

@@ -6,7 +6,8 @@ enum { KEY_SERVER = 0x400, KEY_KEY };
 
 static const struct argp_option table[] = {
 	{ "server", KEY_SERVER, "URL", 0,
-		"the service: http://HOST:PORT, https://HOST or unix:/PATH. Default: $HOTCELL_SERVER", 0 },
+		"the service: http://HOST:PORT, https://HOST or unix:/PATH. Default: $HOTCELL_SERVER",
+		0 },
 	{ "key", KEY_KEY, "KEY", 0,
 		"key for it. Default: $HOTCELL_API_KEY, else what ~/.config/hotcell/key has", 0 },
 	{ 0 },

@@ -12,10 +12,10 @@ struct session_command {
 	struct server_options server;
 	struct client *client;
 	bool json;
-	const char *output; /* get */
-	bool generated;     /* files */
+	const char *output;  /* get */
+	bool generated;      /* files */
 	bool keep_generated; /* close */
-	uint64_t ttl_s;     /* new, extend */
+	uint64_t ttl_s;      /* new, extend */
 	/* ---- new ---- */
 	const char *language;
 	const char *strategy;

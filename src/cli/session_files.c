@@ -59,7 +59,8 @@ int session_put(void *command)
 {
 	struct session_command *s = command;
 	const char *host = s->verbs.words[1];
-	auto_free char *path = file_path(s, s->verbs.count > 2 ? s->verbs.words[2] : path_base(host));
+	auto_free char *path =
+		file_path(s, s->verbs.count > 2 ? s->verbs.words[2] : path_base(host));
 	struct client_request q = { .method = "PUT", .path = path, .has_file = true };
 	struct client_reply reply;
 	auto_close int fd = -1;

@@ -62,7 +62,8 @@ static int add_parts(json_t *body, const struct session_command *s, struct remot
 	struct err *e)
 {
 	json_t *env = remote_env_json(s->env, s->env_count, e);
-	json_t *files = env ? remote_inputs_json(s->client, s->inputs, s->inputs_count, uploads, e) : NULL;
+	json_t *files =
+		env ? remote_inputs_json(s->client, s->inputs, s->inputs_count, uploads, e) : NULL;
 	json_t *limits = remote_limits_json(&s->limits);
 
 	if (files && s->env_count)
@@ -140,8 +141,8 @@ static void add_row(struct columns *table, json_t *o, double now)
 int session_list(void *command)
 {
 	struct session_command *s = command;
-	struct columns table = { .heads = { "ID", "STATE", "LANGUAGE", "ISOLATION", "STRATEGY", "RUNS",
-					 "LAST USED", "ENDS IN" } };
+	struct columns table = { .heads = { "ID", "STATE", "LANGUAGE", "ISOLATION", "STRATEGY",
+					 "RUNS", "LAST USED", "ENDS IN" } };
 	auto_buf struct buf text = { 0 };
 	struct err e = { 0 };
 	json_t *root = client_ask_json(s->client, "GET", "/v1/sessions", NULL, &e);
@@ -199,11 +200,17 @@ static void show_session(json_t *o)
 	for (i = 0; i < COUNT(times); i++)
 		show_time(times[i], json_object_get(o, times[i]));
 	json_object_foreach(config, name, value)
+	{
 		show_value(name, value);
+	}
 	json_array_foreach(cells, i, value)
+	{
 		show_value("cell", value);
+	}
 	json_array_foreach(files, i, value)
+	{
 		show_value("file", json_object_get(value, "path"));
+	}
 }
 
 int session_show(void *command)
@@ -245,7 +252,8 @@ static int ask_bash(struct session_command *s, json_t *body, json_t **ret, struc
 	*ret = json_loadb(
 		reply.body.data ? reply.body.data : "", reply.body.len, JSON_ALLOW_NUL, NULL);
 	client_reply_free(&reply);
-	return json_is_object(*ret) ? 0 : err_set(e, ERR_PROTOCOL, "that is no answer of hotcell's");
+	return json_is_object(*ret) ? 0 :
+				      err_set(e, ERR_PROTOCOL, "that is no answer of hotcell's");
 }
 
 /* Ctrl-C ends it, too: the server cancels what nobody waits for. */
@@ -286,7 +294,8 @@ static int tell(struct session_command *s, const char *method, const char *path)
 	json_t *o;
 
 	if (!s->json)
-		return client_tell(s->client, method, path, NULL, &e) ? verbs_fail(s->client, &e) : 0;
+		return client_tell(s->client, method, path, NULL, &e) ? verbs_fail(s->client, &e) :
+									0;
 	o = client_ask_json(s->client, method, path, NULL, &e);
 	return o ? session_print_json(o) : verbs_fail(s->client, &e);
 }
@@ -350,7 +359,9 @@ int session_close(void *command)
 	json_t *o;
 
 	if (!s->keep_generated)
-		return client_tell(s->client, "DELETE", path, NULL, &e) ? verbs_fail(s->client, &e) : 0;
+		return client_tell(s->client, "DELETE", path, NULL, &e) ?
+			       verbs_fail(s->client, &e) :
+			       0;
 	o = client_ask_json(s->client, "DELETE", path, NULL, &e);
 	if (!o)
 		return verbs_fail(s->client, &e);

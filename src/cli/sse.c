@@ -34,7 +34,8 @@ static int take_field(struct sse *s, struct err *e)
 	if (name_len != 4 || strncmp(line, "data", 4) != 0)
 		return 0;
 	if (s->data.len + value_len >= SSE_EVENT_MAX)
-		return err_set(e, ERR_PROTOCOL, "an event is larger than %d MiB", SSE_EVENT_MAX >> 20);
+		return err_set(
+			e, ERR_PROTOCOL, "an event is larger than %d MiB", SSE_EVENT_MAX >> 20);
 	if (s->has_data)
 		buf_add(&s->data, "\n", 1);
 	buf_add(&s->data, value, value_len);
@@ -55,7 +56,8 @@ static int end_line(struct sse *s, struct err *e)
 static int add_to_line(struct sse *s, const char *bytes, size_t len, struct err *e)
 {
 	if (s->line.len + len > SSE_EVENT_MAX)
-		return err_set(e, ERR_PROTOCOL, "an event is larger than %d MiB", SSE_EVENT_MAX >> 20);
+		return err_set(
+			e, ERR_PROTOCOL, "an event is larger than %d MiB", SSE_EVENT_MAX >> 20);
 	buf_add(&s->line, bytes, len);
 	return 0;
 }

@@ -29,8 +29,8 @@ struct top_look {
 	double memory_bytes;
 	struct top_pool pools[TOP_POOLS_MAX];
 	unsigned pools_count;
-	json_t *metrics;       /* as a list */
-	json_t *runs;          /* lists of what the API tells; NULL if it does not */
+	json_t *metrics; /* as a list */
+	json_t *runs;    /* lists of what the API tells; NULL if it does not */
 	json_t *open_sessions;
 	int64_t when_us;
 	double when_s; /* by the calendar */

@@ -43,11 +43,12 @@ __attribute__((format(printf, 3, 4))) static void add_linef(
 
 static double per_second(const struct top_look *now, const struct top_look *before)
 {
-	double seconds = before ? (double)(now->when_us - before->when_us) / 1e6 : 0;
+	double seconds;
 
-	/* It has been started anew in between. */
-	if (seconds <= 0 || now->ended < before->ended)
+	/* The last: it has been started anew in between. */
+	if (!before || now->when_us <= before->when_us || now->ended < before->ended)
 		return 0;
+	seconds = (double)(now->when_us - before->when_us) / 1e6;
 	return (now->ended - before->ended) / seconds;
 }
 
@@ -72,19 +73,20 @@ static void add_head(const struct top_look *now, const struct top_look *before,
 		"%.0f refused, %.0f failed, %.0f cached",
 		now->running, now->running_max, now->queued, per_second(now, before), now->ended,
 		served > 0 ? 100 * now->warm / served : 0, now->refused, now->failed, now->cached);
-	add_linef(ret, room, "cells  %.0f idle, %.0f busy; %.0f sessions; %s memory of the daemon", idle,
-		busy, now->sessions, columns_size(now->memory_bytes, memory));
+	add_linef(ret, room, "cells  %.0f idle, %.0f busy; %.0f sessions; %s memory of the daemon",
+		idle, busy, now->sessions, columns_size(now->memory_bytes, memory));
 }
 
 /* An empty line, and the table; nothing if there is nothing in it. */
-static void add_table(const struct columns *table, size_t rows_max, struct room *room, struct buf *ret)
+static void add_table(
+	const struct columns *table, size_t rows_max, struct room *room, struct buf *ret)
 {
 	size_t count = 0;
 	size_t rows;
 
 	while (table->heads[count])
 		count++;
-	rows = table->count / count;
+	rows = count ? table->count / count : 0;
 	if (rows > rows_max)
 		rows = rows_max;
 	if (!rows || room->rows < TITLE_ROWS)
@@ -175,8 +177,8 @@ static void add_run(struct columns *table, json_t *o, double now_s)
 
 static void add_runs(const struct top_look *now, struct room *room, struct buf *ret)
 {
-	struct columns table = { .heads = { "RUN", "STATE", "LANGUAGE", "ISOLATION", "REASON", "EXIT",
-					 "MS", "MEMORY", "AGE" } };
+	struct columns table = { .heads = { "RUN", "STATE", "LANGUAGE", "ISOLATION", "REASON",
+					 "EXIT", "MS", "MEMORY", "AGE" } };
 
 	for (size_t i = 0; i < json_array_size(now->runs); i++)
 		add_run(&table, json_array_get(now->runs, i), now->when_s);

@@ -13,7 +13,7 @@ struct verb {
 	const char *words; /* behind it: "ID PATH" */
 	unsigned least;    /* words, and */
 	unsigned most;
-	unsigned options; /* bits of those that it takes, as the command numbers them */
+	unsigned options;          /* bits of those that it takes, as the command numbers them */
 	int (*run)(void *command); /* returns the exit status */
 	const char *what;
 };

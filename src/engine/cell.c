@@ -270,7 +270,7 @@ int cell_suit(struct hotcell_cell *cell, const struct cell_wish *wish, struct er
 		return err_set(e, ERR_INPUT, "the cell was made with another disk limit");
 	wanted.at[LIMIT_DISK_BYTES] = cell->limits.at[LIMIT_DISK_BYTES];
 	/* A machine that waits has what it was started with. */
-	if (!same_machine(&wanted, &cell->limits))
+	if (!cell->keeps && !same_machine(&wanted, &cell->limits))
 		cell->warm = NULL;
 	/* The warden counts a cell's time, and what was killed in it, from when it was last told its limits. */
 	if (memcmp(&wanted, &cell->limits, sizeof(wanted)) != 0 || cell->is_counted ||

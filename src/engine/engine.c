@@ -182,6 +182,7 @@ int hotcell_open(
 	h->once = o->once;
 	h->never_waits = o->never_waits;
 	h->start_warden = o->start_warden;
+	h->wardens_are_sealed = o->wardens_are_sealed;
 	h->context = o->context;
 	h->has_kvm = o->has_kvm;
 	h->warden_path = o->warden_path ? xstrdup(o->warden_path) : find_warden();

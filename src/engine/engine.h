@@ -59,9 +59,14 @@ struct hotcell_cell {
 	bool is_deaf;               /* it watches for nothing any more: the cell hung up */
 	const struct profile *warm; /* of the machine that waits in it; NULL: none does */
 	const struct candidate
-		*driver;             /* whose driver was started in it; NULL: none, or it is used */
-	bool driver_waits;           /* it is ready */
-	struct limits driver_limits; /* that it was started with */
+		*driver; /* whose driver was started in it; NULL: none, or it is used */
+	const struct profile *driver_profile; /* with whose modules; NULL: none */
+	bool driver_waits;                    /* it is ready */
+	struct limits driver_limits; /* that it was started with; or the interpreter that stays */
+	/* Kept state: whose interpreter stays in it, as far as we know; NULL: none does. */
+	const struct candidate *session;
+	bool session_by_driver; /* it is a driver of the keeper's, not a machine */
+	bool keeps;             /* there was a run in it that keeps: it is somebody's place */
 	bool has_leftovers;          /* files of a run before, which were not cleared */
 	bool owes_clear;             /* it is to be told so: there was no room for that yet */
 	uint64_t cpu_used_us;        /* by runs in it since cell_limit() */
@@ -90,6 +95,7 @@ struct hotcell {
 	char **mount_dirs; /* NULL-terminated */
 	bool once;
 	bool never_waits;
+	bool wardens_are_sealed; /* by whoever starts them */
 	int (*start_warden)(
 		void *context, const char *isolation, int *ret_socket, struct hotcell_error *e);
 	void *context;                       /* for that */
@@ -177,12 +183,16 @@ int line_open(struct hotcell_cell *cell, const struct profile *profile, int fd, 
 /* For the program that makes a snapshot: it rehearses behind that. */
 int line_rehearse(struct hotcell_cell *cell, const struct buf *rehearsal, struct err *e);
 void line_close(struct hotcell_cell *cell);
+/* Takes note of its end, if that has come. */
+void line_notice(struct hotcell_cell *cell);
 /* Gives it a request with `flags`. If it is gone already, that is told by an event. */
 void line_ask(struct hotcell_cell *cell, uint8_t flags, const struct buf *request);
 
 /* ---- driver.c: a driver that waits in a cell which is no vm ---- */
 struct tool;
-/* Its command, with the modules of `profile`; to be freed with strings_free(). */
+/* Whether the language has one at all. */
+bool driver_is_possible(const struct hotcell *h, const struct tool *tool);
+/* Its command, with the modules of `profile` (NULL: none); to be freed with strings_free(). */
 char **driver_command(const struct tool *tool, const struct profile *profile);
 /* Starts it. */
 int driver_open(struct hotcell_cell *cell, const struct tool *tool, const struct profile *profile,
@@ -193,6 +203,9 @@ bool driver_is_ready(struct hotcell_cell *cell, const struct tool *tool);
 bool driver_is_warming(const struct hotcell_cell *cell);
 /* Whether it has the limits that a run is to have. */
 bool driver_suits(const struct hotcell_cell *cell, const struct limits *limits);
+/* Whether a run that keeps can be in its cell, with what stands against it. */
+int driver_check_keep(const struct hotcell_request *q, const struct tool *tool,
+	const struct cell_wish *wish, struct err *e);
 
 /* ---- tool.c: a language as it is installed here ---- */
 struct tool {

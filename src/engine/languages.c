@@ -52,6 +52,8 @@ static int describe(
 	ret->version = take_ptr(&tool.version);
 	ret->compiles = compiles(l, &tool);
 	ret->last_line = tool.candidate && tool_command(&tool.candidate->last_line, &l->last_line)->count > 0;
+	ret->keeps_state = ret->installed && l->keeps_state != LANGUAGE_KEEPS_NO &&
+			   driver_is_possible(h, &tool);
 	tool_free(&tool);
 	return ret->installed || e->kind == ERR_NOT_FOUND ? 0 : -1;
 }

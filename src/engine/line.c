@@ -13,6 +13,22 @@
 /* A rehearsal and a request. */
 enum { LINE_BUFFER = 4 * WARM_REQUEST_MAX };
 
+/* It is gone, and what it may have kept with it. */
+static void lose(struct hotcell_cell *cell)
+{
+	line_close(cell);
+	if (!cell->session_by_driver)
+		cell->session = NULL;
+}
+
+void line_notice(struct hotcell_cell *cell)
+{
+	char byte;
+
+	if (cell->line_fd >= 0 && recv(cell->line_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0)
+		lose(cell);
+}
+
 static void on_event(struct hotcell *h, struct source *source, uint32_t events)
 {
 	struct hotcell_cell *cell =
@@ -26,7 +42,7 @@ static void on_event(struct hotcell *h, struct source *source, uint32_t events)
 	if (got < 0 && errno == EAGAIN)
 		return;
 	if (got != 1)
-		line_close(cell);
+		lose(cell);
 	if (cell->work && got == 1)
 		run_on_line(cell->work, type, &in);
 	else if (cell->work)
@@ -71,7 +87,7 @@ int line_rehearse(struct hotcell_cell *cell, const struct buf *rehearsal, struct
 	line_close(cell);
 	if (give_line(cell, e))
 		return -1;
-	line_ask(cell, WARM_REHEARSAL, rehearsal);
+	line_ask(cell, WARM_REHEARSAL | (cell->engine->cache_dir ? 0 : WARM_STAYS), rehearsal);
 	return 0;
 }
 
@@ -84,7 +100,9 @@ int line_open(struct hotcell_cell *cell, const struct profile *profile, int fd, 
 		.file_bytes = cell->limits.at[LIMIT_FILE_BYTES],
 		.memory_bytes = cell->limits.at[LIMIT_MEMORY_BYTES],
 		.stdin_kind = STDIN_NULL,
-		.warm = for_one_run ? EXEC_WARM_START_ONCE : EXEC_WARM_START,
+		.warm = cell->keeps ? EXEC_KEEP_START :
+			for_one_run ? EXEC_WARM_START_ONCE :
+				      EXEC_WARM_START,
 		.argv_count = 1,
 		.words = { "hotcell-vmm", NULL, NULL },
 	};

@@ -227,8 +227,7 @@ static int allow_all(struct hotcell *h, struct link *link, char **needs, struct 
 
 int link_seal(struct hotcell *h, struct link *link, struct err *e)
 {
-	/* Whoever starts wardens for us has told them already, and they take no more. */
-	if (link->sealed || h->start_warden)
+	if (link->sealed || h->wardens_are_sealed)
 		return 0;
 	for (unsigned i = 0; i < registry_count(h->registry); i++) {
 		const struct language *language = registry_at(h->registry, i);
@@ -255,6 +254,21 @@ int hotcell_is_well(const struct hotcell *h)
 		if (h->links[i].is_lost)
 			return 0;
 	return 1;
+}
+
+int hotcell_mend(struct hotcell *h, struct hotcell_error *error)
+{
+	struct err e = { 0 };
+
+	for (size_t i = 0; i < COUNT(h->links); i++) {
+		struct link *link = &h->links[i];
+
+		if (link->is_lost && (link_start(h, link, false, &e) || link_seal(h, link, &e))) {
+			error_out(error, &e);
+			return -1;
+		}
+	}
+	return 0;
 }
 
 void link_close(struct hotcell *h, struct link *link, bool wait)

@@ -461,17 +461,42 @@ static bool is_told_early(const struct limits *limits)
 /* drivers/python/warm.py says what they mean. */
 static void add_flags(struct buf *b, const struct hotcell_work *work)
 {
-	char flags[8];
+	const struct hotcell_request *q = &work->request;
+	const struct {
+		bool is_so;
+		char flag;
+	} rows[] = {
+		{ q->last_line, 'l' },
+		{ is_alone(work), 'a' },
+		{ q->keep, 'k' },
+		{ work->by_driver && !has_stdin(q), 'n' },
+		{ work->by_driver && q->keep && has_stdin(q), 'i' },
+		{ q->keep && has_stdin(q), 's' },
+	};
+	char flags[COUNT(rows) + 1];
+	size_t len = 0;
 
-	snprintf(flags, sizeof(flags), "%s%s%s", work->request.last_line ? "l" : "",
-		is_alone(work) ? "a" : "",
-		work->by_driver && !has_stdin(&work->request) ? "n" : "");
+	for (size_t i = 0; i < COUNT(rows); i++)
+		if (rows[i].is_so)
+			flags[len++] = rows[i].flag;
+	flags[len] = '\0';
 	add_field(b, flags);
+}
+
+/* A kept interpreter is as it is, whatever lies in its workspace. But the keeper must know of it: the first time
+ * it goes out. */
+static bool may_be_quiet(const struct hotcell_work *work)
+{
+	const struct hotcell_request *q = &work->request;
+	bool is_apart = q->keep ? work->continues && work->staging.count == 1 : is_alone(work);
+
+	return !work->by_driver && is_apart && !has_stdin(q) && !is_told_early(&work->limits);
 }
 
 int request_build_warm(struct hotcell_work *work, struct err *e)
 {
 	const struct hotcell_request *q = &work->request;
+	bool has_text = q->code && work->tool.language->keeps_state != LANGUAGE_KEEPS_ONLY;
 	auto_free char *path = path_join(work->cell->workspace, work->entry);
 	struct buf *b = &work->warm_request;
 
@@ -487,10 +512,9 @@ int request_build_warm(struct hotcell_work *work, struct err *e)
 		return err_set(e, ERR_LIMIT, "arguments and environment together are over %d bytes",
 			FRAME_MAX);
 	/* The text itself, where it fits: the driver need not read the file then. */
-	if (q->code && b->len + request_code_length(q) <= FRAME_DATA_MAX) {
+	if (has_text && b->len + request_code_length(q) <= FRAME_DATA_MAX) {
 		buf_add(b, q->code, request_code_length(q));
-		work->may_be_quiet = !work->by_driver && is_alone(work) && !has_stdin(q) &&
-				     !is_told_early(&work->limits);
+		work->may_be_quiet = may_be_quiet(work);
 	}
 	return 0;
 }
@@ -500,7 +524,7 @@ static void fill_warm(const struct hotcell_work *work, struct msg_exec *m)
 	uint64_t gone_ms = work->quiet_us / 1000;
 
 	m->wall_ms = m->wall_ms > gone_ms ? m->wall_ms - gone_ms : 1;
-	m->warm = EXEC_WARM_RUN;
+	m->warm = work->request.keep ? EXEC_KEEP_RUN : EXEC_WARM_RUN;
 	m->argv_count = 1;
 	m->words[0] = work->tool.program;
 	m->words[1] = m->words[2] = NULL;
@@ -560,6 +584,10 @@ static int exec_command(struct hotcell_work *work, bool compile, enum exec_warm 
 	*m = (struct msg_exec){ 0 };
 	find_places(work, &places);
 	expand(work, compile, &places, &argv);
+	if (warm == EXEC_DRIVER_RUN) {
+		strings_free(argv);
+		argv = driver_command(&work->tool, work->cell->driver_profile);
+	}
 	fill_limits(work, compile, m);
 	failed = fill_argv(m, argv, e) || fill_env(work, m, &places, e) ? -1 : 0;
 	m->warm = (uint8_t)warm;
@@ -587,5 +615,7 @@ int request_exec(struct hotcell_work *work, bool compile, struct err *e)
 		return exec_warm(work, e);
 	if (work->raw_argv && work->snapshot_fd >= 0)
 		return exec_command(work, compile, EXEC_SNAPSHOT, e);
+	if (work->by_driver && work->request.keep)
+		return exec_command(work, compile, EXEC_DRIVER_RUN, e);
 	return exec_command(work, compile, work->by_driver ? EXEC_WARM_RUN : EXEC_COLD, e);
 }

@@ -171,6 +171,8 @@ void result_complete(struct hotcell_work *work)
 	if (r->reason == HOTCELL_TIMEOUT)
 		r->exit_code = -1;
 	r->duration_us = work->exited.wall_us;
+	if (work->request.keep)
+		r->state = work->exited.kept ? HOTCELL_STATE_KEPT : HOTCELL_STATE_LOST;
 	r->warm = work->profile || work->exited.waited;
 	r->vm.exits = work->exited.vm.exits;
 	r->vm.unknown_calls = work->exited.vm.unknown_calls;

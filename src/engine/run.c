@@ -61,6 +61,8 @@ static void set_wall_timer(struct hotcell_work *work)
 
 static uint8_t warm_flags(const struct hotcell_work *work)
 {
+	if (work->request.keep)
+		return WARM_KEEP;
 	return work_is_machines_last(work) ? WARM_LAST : 0;
 }
 
@@ -180,7 +182,9 @@ static void settle(struct hotcell_work *work, bool compiled)
 		work->have_usage = true;
 		return;
 	}
-	work->cell->warm = NULL;
+	/* Beside an interpreter that stays, it was another one's end. */
+	if (!work->cell->keeps || work->request.keep)
+		work->cell->warm = NULL;
 	work->cell->is_counted = true;
 	if (cell_account(work->cell))
 		work->have_usage = true;

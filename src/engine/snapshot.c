@@ -163,14 +163,37 @@ static uint64_t hash_words(uint64_t hash, const uint8_t *data, size_t size)
 	return hash;
 }
 
+static uint64_t hash_zeros(uint64_t hash, uint64_t size)
+{
+	for (uint64_t i = 0; i < size / 8; i++)
+		hash = hash * 0x9e3779b97f4a7c15ULL + (hash >> 29);
+	return hash;
+}
+
+/* Where `fd` has its next data, or a hole; `to` if that is behind it. */
+static uint64_t seek_up_to(int fd, uint64_t from, uint64_t to, int what)
+{
+	off_t at = lseek(fd, (off_t)from, what);
+
+	return at < 0 || (uint64_t)at > to ? to : (uint64_t)at;
+}
+
+/* Holes are not looked into: in memory that would fill them, and half of a snapshot is holes. */
 static int hash_range(int fd, uint64_t from, uint64_t to, uint64_t *ret)
 {
-	void *map = mmap(NULL, to, PROT_READ, MAP_SHARED, fd, 0);
+	const uint8_t *map = mmap(NULL, to, PROT_READ, MAP_SHARED, fd, 0);
 
 	if (map == MAP_FAILED)
 		return -1;
-	*ret = hash_words(BASELINE_HASH_INIT, (const uint8_t *)map + from, to - from);
-	munmap(map, to);
+	*ret = BASELINE_HASH_INIT;
+	for (uint64_t at = from; at < to;) {
+		uint64_t data = seek_up_to(fd, at, to, SEEK_DATA);
+		uint64_t hole = data < to ? seek_up_to(fd, data, to, SEEK_HOLE) : to;
+
+		*ret = hash_words(hash_zeros(*ret, data - at), map + data, hole - data);
+		at = hole;
+	}
+	munmap((void *)(uintptr_t)map, to);
 	return 0;
 }
 
@@ -239,8 +262,8 @@ static int seal(int fd, uint64_t key, struct err *e)
 	struct stat status;
 
 	memcpy(s.magic, SEAL_MAGIC, sizeof(s.magic));
-	if (fstat(fd, &status) || status.st_size <= (off_t)IMAGE_AT)
-		return err_set(e, ERR_SYSTEM, "the snapshot is empty");
+	if (fstat(fd, &status))
+		return err_sys(e, "stat the snapshot");
 	s.size = (uint64_t)status.st_size;
 	if (hash_range(fd, 0, SEAL_AT, &s.header) || hash_range(fd, IMAGE_AT, s.size, &s.image) ||
 		pwrite(fd, &s, sizeof(s), SEAL_AT) != sizeof(s))
@@ -354,7 +377,12 @@ static void store_in_cache(const struct hotcell *h, const struct tool *tool,
 int snapshot_add(struct hotcell *h, const struct tool *tool, const struct profile *profile,
 	uint64_t key, int *fd, struct err *e)
 {
-	if (seal(*fd, key, e))
+	struct stat status;
+
+	if (fstat(*fd, &status) || status.st_size <= (off_t)IMAGE_AT)
+		return err_set(e, ERR_SYSTEM, "the snapshot is empty");
+	/* What stays in our hands need not be recognized. */
+	if (h->cache_dir && seal(*fd, key, e))
 		return -1;
 	if (fcntl(*fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
 		return err_sys(e, "seal the snapshot");

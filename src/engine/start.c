@@ -22,11 +22,18 @@ static int take_compilers_cell(struct hotcell_work *work, struct err *e)
 											      0;
 }
 
-/* Its program begins now, and so does its time. */
-static int take_driver(struct hotcell_work *work, struct err *e)
+/* From here on the cell is somebody's place. */
+static void note_session(struct hotcell_work *work)
 {
-	cell_limit(work->cell, &work->cell->limits);
-	return request_build_warm(work, e);
+	struct hotcell_cell *cell = work->cell;
+
+	work->continues = cell->session != NULL;
+	if (!cell->session) {
+		cell->session = work->tool.candidate;
+		cell->session_by_driver = work->by_driver;
+		cell->driver_limits = cell->limits;
+	}
+	cell->keeps = true;
 }
 
 static int begin(struct hotcell_work *work, const struct cell_wish *wish, struct err *e)
@@ -36,11 +43,16 @@ static int begin(struct hotcell_work *work, const struct cell_wish *wish, struct
 	work->compiles_apart = wish->kind == ISOLATION_VM && request_compiles(work);
 	if (work->compiles_apart ? take_compilers_cell(work, e) : work_take_cell(work, wish, e))
 		return -1;
-	if (work->profile && (line_open(work->cell, work->profile, work->snapshot_fd,
-				      work_is_machines_last(work), &(struct buf){ 0 }, e) ||
-				     request_build_warm(work, e)))
+	if (work->profile && line_open(work->cell, work->profile, work->snapshot_fd,
+				     work_is_machines_last(work), &(struct buf){ 0 }, e))
 		return -1;
-	if (work->by_driver && take_driver(work, e))
+	/* Only now: a machine of another profile that waits in the cell may go. */
+	if (work->request.keep)
+		note_session(work);
+	/* Its program begins now, and so does its time. */
+	if (work->by_driver)
+		cell_limit(work->cell, &work->cell->limits);
+	if ((work->profile || work->by_driver) && request_build_warm(work, e))
 		return -1;
 	result_begin(work);
 	work_enter_cell(work);
@@ -111,6 +123,41 @@ static bool has_driver(const struct hotcell_work *work, const struct cell_wish *
 	       driver_is_ready(q->cell, &work->tool) && driver_suits(q->cell, &wish->limits);
 }
 
+/* Who is to serve a run of which nothing stays. */
+static int choose_server(struct hotcell_work *work, const struct cell_wish *wish)
+{
+	const struct hotcell_request *q = &work->request;
+	bool is_beside = q->cell && q->cell->keeps;
+
+	/* A container's profile is that of the driver which was started when it was made. */
+	if (wish->kind != ISOLATION_VM || is_beside)
+		work->profile = NULL;
+	work->by_driver = !is_beside && has_driver(work, wish);
+	work->clears = !is_beside && may_be_warm(work->engine, q, &work->tool, wish->kind);
+	return 0;
+}
+
+/* And of one whose interpreter stays: the same as the last time; else a machine, if it can be. */
+static int choose_keeper(struct hotcell_work *work, const struct cell_wish *wish, struct err *e)
+{
+	const struct hotcell_request *q = &work->request;
+	struct hotcell_cell *cell = q->cell;
+
+	if (cell)
+		line_notice(cell);
+	if (driver_check_keep(q, &work->tool, wish, e))
+		return -1;
+	work->by_driver = cell->session ? cell->session_by_driver :
+					  wish->kind != ISOLATION_VM || work->snapshot_fd < 0;
+	if (work->by_driver && !cell->session && cell->driver != work->tool.candidate)
+		cell->driver_profile = work->profile;
+	if (work->by_driver)
+		work->profile = NULL;
+	else if (cell->session)
+		work->profile = cell->warm;
+	return 0;
+}
+
 /* From the request to a run in a cell of wish.kind. */
 int start_set_out(struct hotcell_work *work, struct err *e)
 {
@@ -122,11 +169,8 @@ int start_set_out(struct hotcell_work *work, struct err *e)
 		choose_warmth(work->engine, q, &work->tool, wish.kind, &work->profile,
 			&work->snapshot_fd, e))
 		return -1;
-	/* A container's profile is that of the driver which was started when it was made. */
-	if (wish.kind != ISOLATION_VM)
-		work->profile = NULL;
-	work->by_driver = has_driver(work, &wish);
-	work->clears = may_be_warm(work->engine, q, &work->tool, wish.kind);
+	if (q->keep ? choose_keeper(work, &wish, e) : choose_server(work, &wish))
+		return -1;
 	return collect_prepare(work, e) || begin(work, &wish, e) ? -1 : 0;
 }
 
@@ -210,6 +254,15 @@ int hotcell_run(struct hotcell *h, const struct hotcell_request *request,
 	return wait_for(work, ret, error);
 }
 
+/* Whether runs of this kind will have use for a driver that waits. */
+static bool wants_driver(const struct hotcell *h, const struct hotcell_request *q,
+	const struct tool *tool, const struct profile *profile)
+{
+	if (tool->language->keeps_state == LANGUAGE_KEEPS_ONLY)
+		return q->keep && driver_is_possible(h, tool);
+	return profile != NULL;
+}
+
 int hotcell_cell_make(struct hotcell *h, const struct hotcell_request *request,
 	struct hotcell_cell **ret, struct hotcell_error *error)
 {
@@ -231,7 +284,8 @@ int hotcell_cell_make(struct hotcell *h, const struct hotcell_request *request,
 	failed = failed || request_wish(request, &tool, &wish, &e) ||
 		 choose_warmth(h, request, &tool, wish.kind, &profile, &fd, &e) ||
 		 cell_make(h, &wish, ret, &e);
-	if (!failed && profile && wish.kind == ISOLATION_CONTAINER) {
+	if (!failed && wish.kind == ISOLATION_CONTAINER &&
+		wants_driver(h, request, &tool, profile)) {
 		failed = driver_open(*ret, &tool, profile, &e);
 	} else if (!failed && profile) {
 		request_rehearsal(language, &rehearsal);

@@ -32,7 +32,8 @@ int work_take_cell(struct hotcell_work *work, const struct cell_wish *wish, stru
 	work->cell = cell;
 	work->owns_cell = !given;
 	cell->work = work;
-	cell->driver = NULL; /* it serves this run, or is ended */
+	if (!cell->keeps)
+		cell->driver = NULL; /* it serves this run, or is ended */
 	return 0;
 }
 
@@ -65,6 +66,12 @@ void work_leave_cell(struct hotcell_work *work)
 		return;
 	work->cell->work = NULL;
 	cell_watch(work->cell);
+	if (work->request.keep && !work->exited.kept)
+		work->cell->session = NULL;
+	/* A warden that was told to end something kills the cell, unless it hears that it goes on. */
+	if (!work->owns_cell && !work->cell->gone &&
+		(work->cancelled || work->exited.ended_by != ENDED_BY_ITSELF))
+		cell_limit(work->cell, &work->cell->limits);
 	if (work->owns_cell) {
 		cell_drop(work->cell);
 	} else if (work->clears && !work->cell->gone) {

@@ -52,6 +52,7 @@ struct hotcell_work {
 	char **raw_argv;               /* run exactly this: for probing; its own */
 	const struct profile *profile; /* of the warm machine that is to serve it; NULL: none */
 	bool by_driver;                /* one that waits in the cell is to serve it */
+	bool continues;                /* where a run before has left it: its state was kept */
 	struct buf warm_request;       /* for that machine's driver, or for that one */
 	bool may_be_quiet; /* that machine may have it without the keeper (wire/vmm_warm.h) */
 	bool is_quiet;     /* it has it so */

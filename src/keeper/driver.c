@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -16,7 +15,6 @@ static void close_request(struct driver *d)
 {
 	own_close(&d->request_fd);
 	d->request_fd = -1;
-	d->request_at = d->request_len = 0;
 }
 
 static void close_answers(struct driver *d)
@@ -177,7 +175,7 @@ uint64_t driver_cpu_us(const struct program *p)
 
 int driver_run(struct driver *d, struct program *p, bool with_stdin, struct err *e)
 {
-	if (getrandom(d->seed, WARM_SEED_SIZE, 0) != WARM_SEED_SIZE)
+	if (!warm_make_seed(d->seed))
 		return err_sys(e, "getrandom");
 	memcpy(d->request + d->request_len, d->seed, WARM_SEED_SIZE);
 	d->request_len += WARM_SEED_SIZE;

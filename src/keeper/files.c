@@ -234,11 +234,55 @@ static uint8_t kind_of(mode_t mode)
 	return FILE_OTHER;
 }
 
+static int64_t changed_ns(const struct stat *status)
+{
+	return status->st_ctim.tv_sec * 1000000000LL + status->st_ctim.tv_nsec;
+}
+
+static struct told describe(const char *path, const struct stat *status)
+{
+	return (struct told){
+		.path_hash = baseline_hash(BASELINE_HASH_INIT, path, strlen(path)),
+		.changed_ns = changed_ns(status),
+		.inode = status->st_ino,
+		.size = (uint64_t)status->st_size,
+	};
+}
+
+/* Whether the files of a run before were told with this one among them, as it is now. By a time that programs
+ * cannot set back; but its clock has ticks, for some files. */
+static bool was_told(const struct files *f, const char *path, const struct stat *status)
+{
+	struct told now = describe(path, status);
+
+	if (changed_ns(status) < f->since_ns)
+		return true;
+	for (size_t i = 0; i < f->told_count; i++)
+		if (memcmp(&f->told[i], &now, sizeof(now)) == 0)
+			return true;
+	return false;
+}
+
 struct listing {
 	struct files *files;
 	files_send send;
 	void *context;
+	bool is_of_run;
+	int64_t now_ns; /* when it began */
+	struct told told[FILES_TOLD_MAX];
+	size_t told_count;
 };
+
+static void note_told(struct listing *l, const char *path, const struct stat *status)
+{
+	if (l->told_count < FILES_TOLD_MAX)
+		l->told[l->told_count++] = describe(path, status);
+}
+
+static bool is_generated(const struct files *f, const char *path, const struct stat *status)
+{
+	return !baseline_unchanged(&f->baseline, f->workspace_fd, path, status);
+}
 
 static int list_one(void *context, const char *path, const struct stat *status)
 {
@@ -246,14 +290,16 @@ static int list_one(void *context, const char *path, const struct stat *status)
 	struct msg_file m = {
 		.path = path,
 		.kind = kind_of(status->st_mode),
-		.generated = !baseline_unchanged(
-			&l->files->baseline, l->files->workspace_fd, path, status),
+		.generated = !(l->is_of_run && was_told(l->files, path, status)) &&
+			     is_generated(l->files, path, status),
 		.mode = status->st_mode & 07777,
 		.changed_ns = (uint64_t)status->st_ctim.tv_sec * 1000000000 +
 			      (uint64_t)status->st_ctim.tv_nsec,
 		.size_bytes = (uint64_t)status->st_size,
 	};
 
+	if (l->is_of_run && changed_ns(status) >= l->now_ns)
+		note_told(l, path, status);
 	put_file(&frame, &m);
 	return l->send(l->context, &frame);
 }
@@ -262,7 +308,7 @@ static int is_new(void *context, const char *path, const struct stat *status)
 {
 	const struct files *f = context;
 
-	return !baseline_unchanged(&f->baseline, f->workspace_fd, path, status);
+	return !was_told(f, path, status) && is_generated(f, path, status);
 }
 
 bool files_anything_new(struct files *f)
@@ -280,15 +326,15 @@ bool files_anything_new(struct files *f)
 	       !complete;
 }
 
-int files_list(struct files *f, files_send send, void *context)
+static int list(struct listing *l)
 {
-	struct listing l = { .files = f, .send = send, .context = context };
+	struct files *f = l->files;
 	struct walk_options options = {
 		.entries_max = LIST_ENTRIES_MAX,
 		.depth_max = LIST_DEPTH_MAX,
 		.open_up = true,
 		.on_entry = list_one,
-		.context = &l,
+		.context = l,
 	};
 	bool complete = false;
 	int stop;
@@ -302,7 +348,28 @@ int files_list(struct files *f, files_send send, void *context)
 	if (stop < 0)
 		complete = false;
 	put_listed(&frame, &(struct msg_listed){ .incomplete = !complete });
-	return send(context, &frame);
+	return l->send(l->context, &frame);
+}
+
+int files_list(struct files *f, files_send send, void *context)
+{
+	return list(&(struct listing){ f, send, context, .is_of_run = false });
+}
+
+int files_list_run(struct files *f, files_send send, void *context)
+{
+	struct listing l = { f, send, context, .is_of_run = true };
+	struct timespec now;
+	int stop;
+
+	/* The clock by which files get their times. */
+	clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	l.now_ns = now.tv_sec * 1000000000LL + now.tv_nsec;
+	stop = list(&l);
+	memcpy(f->told, l.told, sizeof(l.told));
+	f->told_count = l.told_count;
+	f->since_ns = l.now_ns;
+	return stop;
 }
 
 static int send_contents(int fd, files_send send, void *context, int *ret_errno)

@@ -7,6 +7,8 @@
 #include "wire/cell_wire.h"
 #include "workspace/baseline.h"
 
+enum { FILES_TOLD_MAX = 256 };
+
 struct files {
 	int workspace_fd;
 	struct baseline baseline;
@@ -16,6 +18,16 @@ struct files {
 	uint64_t put_hash;
 	bool touched; /* there may be something in the workspace or in /tmp */
 	bool kept;    /* what is there was put for programs to come */
+	/* When a run's files were last told: those of the next one are younger, and not among these, which are as
+	 * young. What there is no room for, is told twice. */
+	int64_t since_ns;
+	struct told {
+		uint64_t path_hash;
+		int64_t changed_ns;
+		uint64_t inode;
+		uint64_t size;
+	} told[FILES_TOLD_MAX];
+	size_t told_count;
 };
 
 int files_open(struct files *f, const char *workspace, struct err *e);
@@ -34,6 +46,8 @@ typedef int (*files_send)(void *context, const struct frame_out *frame);
 /* Whether LIST would tell of anything generated. */
 bool files_anything_new(struct files *f);
 int files_list(struct files *f, files_send send, void *context);
+/* The same behind a run: what is generated is what it has made or changed. */
+int files_list_run(struct files *f, files_send send, void *context);
 int files_get(struct files *f, const struct msg_get *m, files_send send, void *context);
 
 /* A directory goes with all that is in it; -1 with *e also if that is too much for one time. */

@@ -19,6 +19,14 @@ struct keeper {
 	bool in_warm; /* the run is a warm machine's */
 	struct driver driver;
 	bool waited; /* the run is that of a driver that had waited for it */
+
+	/* Kept state: see session.c. */
+	bool keeps;          /* the run's interpreter stays */
+	bool has_session;    /* there was such a run in this cell */
+	bool is_interrupted; /* the run's time is over, and it has been told so */
+	int interruptions;   /* so often */
+	bool stdin_waits;    /* nobody has opened its input yet */
+	bool is_kept;        /* for EXITED */
 	enum state state;
 	int signal_fd;
 	bool hung_up; /* the engine or the warden is gone: leave */
@@ -55,14 +63,48 @@ struct keeper {
 
 /* ---- keeper.c ---- */
 void keeper_end_program(struct keeper *k, enum ended_by why);
+/* Ready for what comes next. */
+void keeper_become_idle(struct keeper *k);
 /* Sends, and waits as long as the engine takes; the clock and the lifeline go on meanwhile. */
 int keeper_send(void *context, const struct frame_out *frame);
+
+void keeper_interrupt(const struct keeper *k);
+void keeper_feed_stdin(struct keeper *k);
+
+/* ---- waiting.c: what waits for its run ---- */
+/* Tells that a run is over whose process lives on, or need not be waited for; false: it printed too much, and is
+ * being ended. */
+bool waiting_tell_end(struct keeper *k, uint32_t status);
+/* A driver has something to say, or has ended before its run; a machine likewise. */
+void waiting_on_driver(struct keeper *k);
+void waiting_on_driver_end(struct keeper *k);
+void waiting_on_warm(struct keeper *k);
+
+/* ---- session.c: runs whose interpreter stays ---- */
+/* EXEC_DRIVER_RUN: starts a driver, or gives the one that waits its request. */
+int session_run(struct keeper *k, struct msg_exec *m, struct err *e);
+/* A driver is ready: true if a run has waited for that. */
+bool session_on_ready(struct keeper *k);
+/* Its input is opened. */
+void session_on_stdin(struct keeper *k);
+/* EXEC_KEEP_START, EXEC_KEEP_RUN: the same for a machine. */
+void session_start_machine(struct keeper *k, struct msg_exec *m, int snapshot_fd);
+int session_run_machine(struct keeper *k, const struct msg_exec *m, struct err *e);
+/* The run is over, and its interpreter waits. */
+void session_finish(struct keeper *k, uint32_t status);
+/* Its time is over: true if it is told so first. */
+bool session_puts_off(struct keeper *k, enum ended_by why);
+/* Whether the run is another one's beside the interpreter that stays, and how it is ended then. */
+bool session_is_beside(const struct keeper *k);
+void session_kill(const struct keeper *k);
 
 /* ---- output.c: what a program prints, and how it ended ---- */
 /* Passes on what there is in one pipe; closes it at its end. */
 void output_pass(struct keeper *k, int which);
 /* All writers are dead: reads to the end. */
 void output_drain(struct keeper *k);
+/* Somebody lives on who has them: reads what there is. */
+void output_drain_now(struct keeper *k);
 /* A warm machine lives on: reads what there is, and keeps it for EXITED if it is little. */
 void output_keep(struct keeper *k);
 void output_send_exited(struct keeper *k, const char *text);

@@ -41,28 +41,36 @@ static uint8_t in_buffer[FRAME_MAX];
 
 void keeper_end_program(struct keeper *k, enum ended_by why)
 {
-	if (k->state == IDLE || k->state == LEAVING)
+	if (k->state == IDLE || k->state == LEAVING || session_puts_off(k, why))
 		return;
-	if (k->state == RUNNING)
+	if (k->state == RUNNING && !k->is_interrupted)
 		k->ended_by = why;
 	k->state = ENDING;
 	k->last_kill_us = clock_now_us();
-	program_kill_all(k->options->kill_all_is_safe);
+	if (session_is_beside(k))
+		session_kill(k);
+	else
+		program_kill_all(k->options->kill_all_is_safe);
+}
+
+/* As a terminal does it: all that the program has not put into groups of their own. It leads its session, and
+ * so the group with its number. */
+void keeper_interrupt(const struct keeper *k)
+{
+	if (k->state == RUNNING && k->program.pid > 0 && !k->program.main_reaped)
+		kill(-k->program.pid, SIGINT);
 }
 
 static void on_control(struct keeper *k);
 
-/* As a terminal does it: all that the program has not put into groups of their own. It leads its session, and
- * so the group with its number. */
-static void interrupt(struct keeper *k)
+/* Unlike other orders it is given once. It comes behind its command, but by another way. */
+static void on_interrupt(struct keeper *k)
 {
 	struct pollfd control = { .fd = k->options->control_fd, .events = POLLIN };
 
-	/* Unlike other orders it is given once. It comes behind its command, but by another way. */
 	while (k->state == IDLE && !k->hung_up && poll(&control, 1, 0) > 0)
 		on_control(k);
-	if (k->state == RUNNING && k->program.pid > 0 && !k->program.main_reaped)
-		kill(-k->program.pid, SIGINT);
+	keeper_interrupt(k);
 }
 
 static void on_lifeline(struct keeper *k)
@@ -81,7 +89,7 @@ static void on_lifeline(struct keeper *k)
 	else if (order == 'm')
 		keeper_end_program(k, ENDED_BY_MEMORY);
 	else if (order == 'i')
-		interrupt(k);
+		on_interrupt(k);
 }
 
 static void watch_clock(struct keeper *k)
@@ -122,7 +130,7 @@ int keeper_send(void *context, const struct frame_out *frame)
 	return 1;
 }
 
-static void feed_stdin(struct keeper *k)
+void keeper_feed_stdin(struct keeper *k)
 {
 	while (k->program.stdin_fd >= 0 && k->stdin_at < k->stdin_len) {
 		ssize_t n = write(k->program.stdin_fd, k->stdin_data + k->stdin_at,
@@ -137,20 +145,25 @@ static void feed_stdin(struct keeper *k)
 		k->stdin_at = n < 0 ? k->stdin_len : k->stdin_at + (size_t)n;
 	}
 	k->stdin_at = k->stdin_len = 0;
-	if (k->stdin_ends && k->program.stdin_fd >= 0)
+	if (k->stdin_ends && k->program.stdin_fd >= 0 && !k->stdin_waits)
 		close(take_fd(&k->program.stdin_fd));
 }
 
-static int start_run(struct keeper *k, const struct msg_exec *m, int fd, struct err *e)
+static int start_run(struct keeper *k, struct msg_exec *m, int fd, struct err *e)
 {
 	auto_close int line = m->warm == EXEC_SNAPSHOT ? take_fd(&k->warm.line_fd) : -1;
 
 	k->files.touched = true;
 	k->files.kept = false;
-	k->waited = m->warm == EXEC_WARM_RUN && k->driver.waits;
+	if (m->warm == EXEC_DRIVER_RUN)
+		return session_run(k, m, e);
+	if (m->warm == EXEC_KEEP_RUN)
+		return session_run_machine(k, m, e);
+	k->waited = m->warm == EXEC_WARM_RUN && k->driver.waits && !k->has_session;
 	if (k->waited)
 		return driver_run(&k->driver, &k->program, m->stdin_kind == STDIN_STREAM, e);
-	driver_end(&k->driver);
+	if (!k->has_session)
+		driver_end(&k->driver);
 	k->in_warm = m->warm == EXEC_WARM_RUN && k->options->runs_vmm;
 	if (k->in_warm) /* whose counts have begun */
 		return warm_run(&k->warm, &k->program, m->stdin_kind == STDIN_STREAM, e);
@@ -187,12 +200,15 @@ static void start_driver(struct keeper *k, struct msg_exec *m)
 static void on_exec(struct keeper *k, struct msg_exec *m, int fd)
 {
 	struct err e = { 0 };
-	bool is_start = m->warm == EXEC_WARM_START || m->warm == EXEC_WARM_START_ONCE;
+	bool is_start = m->warm == EXEC_WARM_START || m->warm == EXEC_WARM_START_ONCE ||
+			m->warm == EXEC_KEEP_START;
 
 	/* Counted by user: if the user is not the cell's own, others would be counted too. */
 	if (!k->options->kill_all_is_safe)
 		m->processes = 0;
-	if (is_start && k->options->runs_vmm)
+	if (m->warm == EXEC_KEEP_START)
+		session_start_machine(k, m, fd);
+	else if (is_start && k->options->runs_vmm)
 		start_warm(k, m, fd);
 	else if (is_start)
 		start_driver(k, m);
@@ -206,7 +222,9 @@ static void on_exec(struct keeper *k, struct msg_exec *m, int fd)
 	k->file_max = m->file_bytes;
 	k->list_when_done = m->list_when_done;
 	k->output_seen[0] = k->output_seen[1] = 0;
-	k->is_told = k->exited_warm = false;
+	k->is_told = k->exited_warm = k->waited = k->in_warm = false;
+	k->keeps = k->is_interrupted = k->stdin_waits = false;
+	k->interruptions = 0;
 	k->stdin_at = k->stdin_len = 0;
 	k->stdin_ends = false;
 	if (k->warm_error.kind != ERR_NONE || k->put_error.kind != ERR_NONE)
@@ -238,7 +256,7 @@ static void on_stdin(struct keeper *k, struct frame_in *in)
 	memcpy(k->stdin_data, m.data, m.data_len);
 	k->stdin_at = 0;
 	k->stdin_len = m.data_len;
-	feed_stdin(k);
+	keeper_feed_stdin(k);
 }
 
 static void on_put(struct keeper *k, struct frame_in *in)
@@ -306,18 +324,19 @@ static void on_clear(struct keeper *k)
 static bool exec_fits(const struct keeper *k, const struct msg_exec *exec, int fd)
 {
 	bool takes_fd = exec->warm == EXEC_SNAPSHOT || exec->warm == EXEC_WARM_START ||
-			exec->warm == EXEC_WARM_START_ONCE;
+			exec->warm == EXEC_WARM_START_ONCE || exec->warm == EXEC_KEEP_START;
 
 	if (k->options->runs_vmm)
 		return (fd >= 0) == takes_fd;
-	return fd < 0 && exec->warm != EXEC_SNAPSHOT && exec->warm != EXEC_WARM_START_ONCE;
+	return fd < 0 && (exec->warm == EXEC_COLD || exec->warm == EXEC_WARM_START ||
+				 exec->warm == EXEC_WARM_RUN || exec->warm == EXEC_DRIVER_RUN);
 }
 
 static void on_request(struct keeper *k, struct frame_in *in)
 {
 	struct msg_data m;
 
-	if (!get_data(in, &m) || k->state != IDLE || k->options->runs_vmm)
+	if (!get_data(in, &m) || k->state != IDLE)
 		k->hung_up = true;
 	else
 		driver_note_request(&k->driver, m.data, m.data_len);
@@ -349,7 +368,7 @@ static void on_frame(struct keeper *k, uint8_t type, struct frame_in *in, int fd
 		if (!get_bare(in))
 			break;
 		k->stdin_ends = true;
-		feed_stdin(k);
+		keeper_feed_stdin(k);
 		return;
 	case CELL_LIST:
 		if (!get_bare(in))
@@ -411,12 +430,11 @@ static void reap(struct keeper *k)
 	program_reap(&k->program, &k->driver.program, k->driver.given_up);
 }
 
-static void tell_waits(struct keeper *k)
+/* Input that it did not read has no reader any more, and nobody waits for room for it. */
+void keeper_become_idle(struct keeper *k)
 {
-	static struct frame_out frame;
-
-	put_bare(&frame, CELL_WAITS);
-	keeper_send(k, &frame);
+	k->stdin_at = k->stdin_len = 0;
+	k->state = IDLE;
 }
 
 static void on_child(struct keeper *k)
@@ -428,110 +446,8 @@ static void on_child(struct keeper *k)
 	reap(k);
 	if (k->state == RUNNING && k->program.main_reaped)
 		keeper_end_program(k, ENDED_BY_ITSELF);
-	if (k->driver.program.main_reaped) {
-		if (!k->driver.waits)
-			tell_waits(k);
-		driver_end(&k->driver);
-	}
-}
-
-/* Input that it did not read has no reader any more, and nobody waits for room for it. */
-static void become_idle(struct keeper *k)
-{
-	k->stdin_at = k->stdin_len = 0;
-	k->state = IDLE;
-}
-
-/* Every frame wakes the engine; a run that prints little and makes no file is told by one. Its process lives
- * on, or need not be waited for; false: it printed too much, and is being ended. */
-static bool tell_end(struct keeper *k, uint32_t status)
-{
-	bool nothing_new;
-
-	k->program.wait_status = (int)((status & 0xff) << 8);
-	output_keep(k);
-	if (k->state != RUNNING)
-		return false;
-	nothing_new = k->list_when_done && !files_anything_new(&k->files);
-	k->nothing_new = nothing_new;
-	output_send_exited(k, "");
-	k->last[0].len = k->last[1].len = 0;
-	k->nothing_new = false;
-	program_close_pipes(&k->program);
-	become_idle(k);
-	if (k->list_when_done && !nothing_new)
-		files_list(&k->files, keeper_send, k);
-	return true;
-}
-
-static void finish_warm(struct keeper *k, const struct warm_answer *answer)
-{
-	k->program.cpu_us = answer->cpu_us;
-	k->program.max_rss_bytes = answer->max_rss_bytes;
-	k->exited_warm = true;
-	tell_end(k, answer->status);
-}
-
-static void finish_driver(struct keeper *k, uint8_t status)
-{
-	if (!driver_was_alone(&k->driver)) {
-		driver_let_go(&k->driver); /* its end and that of all others is waited for */
-		return;
-	}
-	k->program.cpu_us = driver_cpu_us(&k->program);
-	k->program.processes = 1;
-	if (!tell_end(k, status))
-		return;
-	k->state = LEAVING;
-	k->last_kill_us = clock_now_us();
-	program_kill_all(k->options->kill_all_is_safe);
-}
-
-static void on_driver(struct keeper *k)
-{
-	uint8_t status;
-
-	if (k->driver.program.pid > 0 && driver_listen(&k->driver))
-		tell_waits(k);
-	else if (k->driver.program.pid <= 0 && driver_hear_end(&k->driver, &status) &&
-		 k->state == RUNNING && k->waited)
-		finish_driver(k, status);
-}
-
-/* Its next run fails and says why, whether that has been asked for already or not. */
-static void on_broken(struct keeper *k, const char *text)
-{
-	err_set(&k->warm_error, ERR_SYSTEM, "%s", text);
-	if (k->in_warm)
-		keeper_end_program(k, ENDED_BY_FAILURE);
-}
-
-static void on_warm(struct keeper *k)
-{
-	struct warm_answer answer;
-	char text[WARM_TEXT_MAX];
-	int got = warm_receive(&k->warm, &answer, text);
-
-	if (got < 0) {
-		/* Its end is told by its wait status. */
-		own_close(&k->warm.socket_fd);
-		k->warm.socket_fd = -1;
-		return;
-	}
-	if (got > 0 && answer.kind == WARM_BROKEN) {
-		on_broken(k, text);
-		return;
-	}
-	if (got == 0 || k->state != RUNNING || !k->in_warm)
-		return;
-	if (answer.kind == WARM_DONE) {
-		finish_warm(k, &answer);
-		return;
-	}
-	/* Whatever the run has started goes with its machine. */
-	k->told_status = (int)((answer.status & 0xff) << 8);
-	k->is_told = true;
-	keeper_end_program(k, ENDED_BY_ITSELF);
+	if (k->driver.program.main_reaped)
+		waiting_on_driver_end(k);
 }
 
 static void leave_if_over(struct keeper *k)
@@ -546,25 +462,35 @@ static void leave_if_over(struct keeper *k)
 	k->state = IDLE;
 }
 
+/* Nothing of the run is alive any more; or its program is not, and others are none of its business. */
+static bool is_over(const struct keeper *k)
+{
+	return k->program.all_reaped || (session_is_beside(k) && k->program.main_reaped);
+}
+
 static void finish_if_over(struct keeper *k)
 {
 	leave_if_over(k);
 	if (k->state != ENDING)
 		return;
 	reap(k);
-	if (!k->program.all_reaped) {
+	if (!is_over(k)) {
 		if (clock_now_us() - k->last_kill_us > 15000)
 			keeper_end_program(k, k->ended_by);
 		return;
 	}
-	output_drain(k);
+	if (session_is_beside(k))
+		output_drain_now(k);
+	else
+		output_drain(k);
 	if (k->is_told)
 		k->program.wait_status = k->told_status;
 	output_send_exited(k, k->warm_error.text);
 	k->warm_error = (struct err){ 0 };
-	driver_end(&k->driver);
+	if (!session_is_beside(k))
+		driver_end(&k->driver);
 	program_close(&k->program);
-	become_idle(k);
+	keeper_become_idle(k);
 	/* Unasked: it would be asked for next. */
 	if (k->list_when_done && k->ended_by != ENDED_BY_FAILURE)
 		files_list(&k->files, keeper_send, k);
@@ -597,11 +523,11 @@ static void step(struct keeper *k)
 		on_lifeline(k);
 	/* Before the output: if the run is over, all of it goes in one frame. */
 	if (fds[6].revents)
-		on_warm(k);
+		waiting_on_warm(k);
 	if (fds[8].revents || fds[9].revents)
 		driver_discard_output(d);
 	if (fds[7].revents)
-		on_driver(k);
+		waiting_on_driver(k);
 	if (fds[10].revents)
 		driver_feed(d);
 	if (fds[3].revents && k->program.out_fd[0] >= 0)
@@ -609,7 +535,7 @@ static void step(struct keeper *k)
 	if (fds[4].revents && k->program.out_fd[1] >= 0)
 		output_pass(k, 1);
 	if (fds[5].revents)
-		feed_stdin(k);
+		keeper_feed_stdin(k);
 	if (fds[1].revents && !k->hung_up)
 		on_control(k);
 	if (fds[2].revents)

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
@@ -67,6 +68,7 @@ void output_send_exited(struct keeper *k, const char *text)
 		.warm = k->exited_warm,
 		.nothing_new = k->nothing_new,
 		.waited = k->waited,
+		.kept = k->is_kept,
 		.out = { k->last[0].data, k->last[1].data },
 		.out_len = { k->last[0].len, k->last[1].len },
 		.text = text,
@@ -152,17 +154,28 @@ static void send_last(struct keeper *k, int which)
 	k->last[which].len = 0;
 }
 
-/* Reads what there is: the machine lives on, so the pipes have no end. */
-static void drain_warm(struct keeper *k, int which)
+/* Reads what there is: somebody lives on, so the pipes have no end, and there may be more at once. */
+static void drain_now(struct keeper *k, int which)
 {
-	uint64_t before;
+	uint64_t until = k->output_seen[which];
+	int left = 0;
 
-	send_last(k, which);
-	do {
-		before = k->output_seen[which];
-		if (k->program.out_fd[which] >= 0)
-			output_pass(k, which);
-	} while (k->output_seen[which] > before && !k->hung_up);
+	if (k->program.out_fd[which] < 0 || ioctl(k->program.out_fd[which], FIONREAD, &left))
+		return;
+	until += (uint64_t)left;
+	while (k->program.out_fd[which] >= 0 && k->output_seen[which] < until && !k->hung_up) {
+		uint64_t before = k->output_seen[which];
+
+		output_pass(k, which);
+		if (k->output_seen[which] == before)
+			return;
+	}
+}
+
+void output_drain_now(struct keeper *k)
+{
+	drain_now(k, 0);
+	drain_now(k, 1);
 }
 
 /* What is left in a pipe at the end, if it is little. */
@@ -202,7 +215,9 @@ void output_keep(struct keeper *k)
 	for (int which = 0; which < 2; which++) {
 		k->last[which].data = data[which];
 		k->last[which].len = read_last(k, which, data[which]);
-		if (k->last[which].len && has_more(k->program.out_fd[which]))
-			drain_warm(k, which);
+		if (k->last[which].len && has_more(k->program.out_fd[which])) {
+			send_last(k, which);
+			drain_now(k, which);
+		}
 	}
 }

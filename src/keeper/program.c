@@ -1,11 +1,11 @@
 #include "keeper/program.h"
 
 #include "base/own.h"
+#include "keeper/tree.h"
 #include "keeper/vmm.h"
 #include "wire/vmm_start.h"
 #include "wire/vmm_warm.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -206,6 +206,8 @@ int program_start_driver(struct program *p, const struct msg_exec *exec,
 	struct start s = { &pipes, exec, options, -1, -1, -1, fds };
 	pid_t pid = -1;
 
+	if (options->runs_vmm)
+		vmm_write_command(exec, options);
 	if (pipes_open(&pipes, true, false, e) == 0)
 		pid = start(&s, e);
 	if (pid > 0) {
@@ -245,6 +247,23 @@ int program_open_pipes(struct program *p, bool with_stdin, int ret_streams[3], s
 	ret_streams[0] = pipes.in[0];
 	ret_streams[1] = pipes.out[1];
 	ret_streams[2] = pipes.err[1];
+	return 0;
+}
+
+int program_open_stdin(struct program *p, bool with_stdin, int *ret_stream, struct err *e)
+{
+	int ends[2] = { -1, -1 };
+
+	if (with_stdin && pipe2(ends, O_CLOEXEC))
+		return err_sys(e, "pipe for stdin");
+	if (!with_stdin)
+		ends[0] = open_null(true);
+	if (ends[0] < 0)
+		return err_sys(e, "open /dev/null");
+	p->stdin_fd = ends[1];
+	if (p->stdin_fd >= 0)
+		fcntl(p->stdin_fd, F_SETFL, O_NONBLOCK);
+	*ret_stream = ends[0];
 	return 0;
 }
 
@@ -289,72 +308,18 @@ void program_reap(struct program *p, struct program *aside, pid_t given_up)
 	}
 }
 
-static pid_t parent_of(const char *pid_name)
-{
-	char path[64];
-	char text[512];
-	auto_close int fd = -1;
-	char *paren;
-	ssize_t n;
-
-	snprintf(path, sizeof(path), "/proc/%.20s/stat", pid_name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (n <= 0)
-		return -1;
-	text[n] = '\0';
-	/* The program chose the name in the parentheses: look behind the last one. */
-	paren = strrchr(text, ')');
-	return paren && strlen(paren) > 4 ? (pid_t)strtol(paren + 4, NULL, 10) : -1;
-}
-
-enum { TREE_MAX = 4096 };
-
-/* One pass over /proc: everything whose ancestors lead to us is killed. What is born during the
- * pass is found in the next one. */
-static void kill_descendants(void)
-{
-	static struct {
-		pid_t pid;
-		pid_t parent;
-		bool ours;
-	} all[TREE_MAX];
-	size_t count = 0;
-	bool found = true;
-	DIR *dir = opendir("/proc");
-	struct dirent *entry;
-
-	if (!dir)
-		return;
-	while ((entry = readdir(dir)) && count < TREE_MAX) {
-		pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-
-		if (pid <= 0)
-			continue;
-		all[count].pid = pid;
-		all[count].parent = parent_of(entry->d_name);
-		all[count].ours = all[count].parent == getpid();
-		count++;
-	}
-	closedir(dir);
-	while (found) {
-		found = false;
-		for (size_t i = 0; i < count; i++)
-			for (size_t k = 0; !all[i].ours && k < count; k++)
-				if (all[k].ours && all[k].pid == all[i].parent)
-					found = all[i].ours = true;
-	}
-	for (size_t i = 0; i < count; i++)
-		if (all[i].ours)
-			kill(all[i].pid, SIGKILL);
-}
-
 void program_kill_all(bool kill_all_is_safe)
 {
 	if (kill_all_is_safe)
 		kill(-1, SIGKILL);
 	else
-		kill_descendants();
+		tree_kill_descendants();
+}
+
+void program_kill_tree(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	tree_kill(pid);
 }
 
 void program_close_pipes(struct program *p)

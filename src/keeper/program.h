@@ -36,6 +36,9 @@ int program_start_driver(struct program *p, const struct msg_exec *exec,
 /* New pipes for a run of it; `ret_streams` are the other ends of all three. */
 int program_open_pipes(struct program *p, bool with_stdin, int ret_streams[3], struct err *e);
 
+/* Input alone, for one that has the others. */
+int program_open_stdin(struct program *p, bool with_stdin, int *ret_stream, struct err *e);
+
 /* Collects every child that has ended. `aside` is another program of ours, and `given_up` the pid of one that is
  * not to be counted. */
 void program_reap(struct program *p, struct program *aside, pid_t given_up);
@@ -43,6 +46,9 @@ void program_reap(struct program *p, struct program *aside, pid_t given_up);
 /* SIGKILL to everything in the cell but the caller. May have to be called again until
  * p->all_reaped when `kill_all_is_safe` is false. */
 void program_kill_all(bool kill_all_is_safe);
+
+/* SIGKILL to `pid`, to all that descend from it as far as that can be seen, and to all in its session. */
+void program_kill_tree(pid_t pid);
 
 /* In a pid namespace of our own: kills all others, and waits until they are gone. */
 void program_end_all(struct program *p);

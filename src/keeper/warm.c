@@ -34,7 +34,7 @@ int warm_start(struct warm *w, struct program *p, const struct msg_exec *exec,
 	return 0;
 }
 
-static void send_streams(const struct warm *w, const int *streams)
+static void send_streams(const struct warm *w, const int *streams, size_t count)
 {
 	uint8_t told = WARM_STAGED;
 	struct iovec piece = { &told, sizeof(told) };
@@ -42,7 +42,7 @@ static void send_streams(const struct warm *w, const int *streams)
 		struct cmsghdr head;
 		char room[CMSG_SPACE(STREAMS * sizeof(int))];
 	} control = { .head = {
-			      .cmsg_len = CMSG_LEN(STREAMS * sizeof(int)),
+			      .cmsg_len = CMSG_LEN(count * sizeof(int)),
 			      .cmsg_level = SOL_SOCKET,
 			      .cmsg_type = SCM_RIGHTS,
 		      } };
@@ -50,10 +50,10 @@ static void send_streams(const struct warm *w, const int *streams)
 		.msg_iov = &piece,
 		.msg_iovlen = 1,
 		.msg_control = &control,
-		.msg_controllen = sizeof(control.room),
+		.msg_controllen = CMSG_SPACE(count * sizeof(int)),
 	};
 
-	memcpy(CMSG_DATA(&control.head), streams, STREAMS * sizeof(int));
+	memcpy(CMSG_DATA(&control.head), streams, count * sizeof(int));
 	/* If it is gone, its wait status tells the rest. */
 	(void)!sendmsg(w->socket_fd, &message, MSG_NOSIGNAL);
 }
@@ -69,9 +69,21 @@ int warm_run(struct warm *w, struct program *p, bool with_stdin, struct err *e)
 		*p = (struct program){ .pid = p->pid };
 	if (program_open_pipes(p, with_stdin, streams, e))
 		return -1;
-	send_streams(w, streams);
+	send_streams(w, streams, STREAMS);
 	for (int i = 0; i < STREAMS; i++)
 		close(streams[i]);
+	return 0;
+}
+
+int warm_run_again(struct warm *w, struct program *p, bool with_stdin, struct err *e)
+{
+	int theirs = -1;
+
+	if (program_open_stdin(p, with_stdin, &theirs, e))
+		return -1;
+	p->cpu_us = p->processes = 0;
+	send_streams(w, &theirs, 1);
+	close(theirs);
 	return 0;
 }
 

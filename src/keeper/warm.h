@@ -18,6 +18,9 @@ int warm_start(struct warm *w, struct program *p, const struct msg_exec *exec,
 /* Gives its streams to the run that it has. */
 int warm_run(struct warm *w, struct program *p, bool with_stdin, struct err *e);
 
+/* The same for one whose output goes where that of its run before went. */
+int warm_run_again(struct warm *w, struct program *p, bool with_stdin, struct err *e);
+
 /* What it has to say: 1 with *ret and its text (of WARM_TEXT_MAX) set, 0 nothing, -1 it is gone. */
 int warm_receive(struct warm *w, struct warm_answer *ret, char *ret_text);
 

@@ -43,6 +43,9 @@ struct compile_limits {
 /* Whether its programs are known to run as guests of hotcell-vmm. */
 enum language_vm { LANGUAGE_VM_NO, LANGUAGE_VM_YES };
 
+/* Whether its driver can keep an interpreter's state between runs; or is there for that only. */
+enum language_keeps { LANGUAGE_KEEPS_NO, LANGUAGE_KEEPS_YES, LANGUAGE_KEEPS_ONLY };
+
 /* What a warm machine has loaded before a program comes: the first profile, unless the program's text
  * has one of the words of another. */
 struct profile {
@@ -72,6 +75,7 @@ struct language {
 	uint64_t processes; /* likewise */
 	enum language_vm vm;
 	struct strings warm; /* command of its driver, which waits for programs; {args} = modules */
+	enum language_keeps keeps_state;
 	char *rehearsal; /* a small program that a warm machine runs before the first real one */
 	struct profile *profiles;
 	unsigned profiles_count;

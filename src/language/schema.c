@@ -64,6 +64,12 @@ static const cyaml_strval_t vm_words[] = {
 	{ "yes", LANGUAGE_VM_YES },
 };
 
+static const cyaml_strval_t keeps_words[] = {
+	{ "no", LANGUAGE_KEEPS_NO },
+	{ "yes", LANGUAGE_KEEPS_YES },
+	{ "only", LANGUAGE_KEEPS_ONLY },
+};
+
 static const cyaml_schema_field_t language_fields[] = {
 	TEXT("id", struct language, id),
 	TEXT("name", struct language, name),
@@ -87,6 +93,8 @@ static const cyaml_schema_field_t language_fields[] = {
 	CYAML_FIELD_ENUM("vm", CYAML_FLAG_OPTIONAL | CYAML_FLAG_STRICT, struct language, vm,
 		vm_words, COUNT(vm_words)),
 	LIST("warm", struct language, warm),
+	CYAML_FIELD_ENUM("keeps_state", CYAML_FLAG_OPTIONAL | CYAML_FLAG_STRICT, struct language,
+		keeps_state, keeps_words, COUNT(keeps_words)),
 	MAYBE_TEXT("rehearsal", struct language, rehearsal),
 	CYAML_FIELD_SEQUENCE("profiles", CYAML_FLAG_POINTER | CYAML_FLAG_OPTIONAL, struct language,
 		profiles, &profile_schema, 0, SCHEMA_MAX_CANDIDATES),

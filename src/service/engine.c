@@ -458,6 +458,7 @@ static int open_one(struct service *s, const char *more_languages, struct engine
 		.never_waits = 1,
 		.start_warden = s->start_warden,
 		.has_kvm = s->has_kvm,
+		.wardens_are_sealed = 1,
 		.on_problem = on_problem,
 		.context = s->context,
 	};
@@ -524,6 +525,15 @@ int engines_reload(struct service *s, struct err *e)
 		return -1;
 	engines_warm_next(s);
 	return 0;
+}
+
+void engines_mend(struct service *s)
+{
+	struct hotcell_error e;
+
+	if (!hotcell_is_well(s->engines.current->hotcell) &&
+		hotcell_mend(s->engines.current->hotcell, &e))
+		log_error("warden.failed", { "text", .text = e.text });
 }
 
 void engines_close(struct service *s)

@@ -73,6 +73,8 @@ int engines_reload(struct service *s, struct err *e);
 int engines_open_next(struct service *s, const char *more_languages, struct err *e);
 void engines_warm_next(struct service *s);
 void engines_forget_next(struct service *s);
+/* Every second: wardens that have died are started again. */
+void engines_mend(struct service *s);
 void engines_close(struct service *s);
 
 struct hotcell_language *engine_language(const struct engine *n, const char *name);

@@ -53,7 +53,8 @@ static int make(struct mirror *m, const char *dir, struct err *e)
 	return m->fd < 0 ? err_sys(e, "open the directory of a session") : 0;
 }
 
-int mirror_open(const char *dir, const char *name, uint64_t max_bytes, struct mirror **ret, struct err *e)
+int mirror_open(
+	const char *dir, const char *name, uint64_t max_bytes, struct mirror **ret, struct err *e)
 {
 	struct mirror *m = xalloc(sizeof(*m));
 
@@ -162,7 +163,8 @@ static bool is_full(const struct mirror *m)
 
 static int tell_full(struct err *e)
 {
-	return err_set(e, ERR_LIMIT, "a session may have %d files and directories at most", MIRROR_ENTRIES_MAX);
+	return err_set(e, ERR_LIMIT, "a session may have %d files and directories at most",
+		MIRROR_ENTRIES_MAX);
 }
 
 /* The directory that `path` is in. */
@@ -184,7 +186,8 @@ static int make_one_dir(struct mirror *m, const char *path, bool generated, stru
 	auto_close int parent = -1;
 
 	if (entry)
-		return entry->is_directory ? 0 : err_set(e, ERR_INPUT, "'%s' is not a directory", path);
+		return entry->is_directory ? 0 :
+					     err_set(e, ERR_INPUT, "'%s' is not a directory", path);
 	if (is_full(m))
 		return tell_full(e);
 	parent = open_parent(m, path, e);
@@ -268,7 +271,8 @@ static int name_it(const struct mirror *m, const char *path, int fd, struct err 
 
 	if (parent < 0)
 		return -1;
-	if (give_new_name(m, fd) == 0 && renameat(m->above_fd, m->new_name, parent, path_base(path)) == 0)
+	if (give_new_name(m, fd) == 0 &&
+		renameat(m->above_fd, m->new_name, parent, path_base(path)) == 0)
 		return 0;
 	saved = errno;
 	unlinkat(m->above_fd, m->new_name, 0);
@@ -302,8 +306,8 @@ int mirror_put(struct mirror *m, const char *path, int fd, bool generated, struc
 		return err_sys(e, "look at '%s'", path);
 	if (!S_ISREG(status.st_mode))
 		return err_set(e, ERR_INPUT, "'%s' is not a regular file", path);
-	if (check_room(m, entry, (uint64_t)status.st_size, e) || make_parents(m, path, generated, e) ||
-		name_it(m, path, bytes, e))
+	if (check_room(m, entry, (uint64_t)status.st_size, e) ||
+		make_parents(m, path, generated, e) || name_it(m, path, bytes, e))
 		return -1;
 	if (!entry)
 		entry = add(m, path);
@@ -371,13 +375,15 @@ static void forget_beneath(struct mirror *m, const char *top)
 
 static int remove_dir(struct mirror *m, int parent, const char *path, struct err *e)
 {
-	auto_close int fd = openat(parent, path_base(path), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	auto_close int fd =
+		openat(parent, path_base(path), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0)
 		return err_sys(e, "open '%s'", path);
 	walk_remove_all(fd);
 	forget_beneath(m, path);
-	return unlinkat(parent, path_base(path), AT_REMOVEDIR) ? err_sys(e, "remove '%s'", path) : 0;
+	return unlinkat(parent, path_base(path), AT_REMOVEDIR) ? err_sys(e, "remove '%s'", path) :
+								 0;
 }
 
 int mirror_remove(struct mirror *m, const char *path, struct err *e)

@@ -25,7 +25,8 @@ struct mirror_file {
 };
 
 /* A new one beneath `dir`, which is made if need be. `name` is ours. */
-int mirror_open(const char *dir, const char *name, uint64_t max_bytes, struct mirror **ret, struct err *e);
+int mirror_open(
+	const char *dir, const char *name, uint64_t max_bytes, struct mirror **ret, struct err *e);
 /* Removes it with all that is in it. Accepts NULL. */
 void mirror_close(struct mirror *m);
 /* Removes all that an earlier service has left in `dir`. */
@@ -36,7 +37,8 @@ int mirror_open_blob(struct mirror *m, struct err *e);
 /* The bytes of `fd` as `path`, and the directories above it; a file that was there is replaced. ERR_LIMIT if there is
  * no room, ERR_INPUT if the path is bad or a directory is in the way. Closes fd. */
 int mirror_put(struct mirror *m, const char *path, int fd, bool generated, struct err *e);
-int mirror_put_data(struct mirror *m, const char *path, const void *data, size_t len, struct err *e);
+int mirror_put_data(
+	struct mirror *m, const char *path, const void *data, size_t len, struct err *e);
 /* A directory, if it is not there. */
 int mirror_make_dir(struct mirror *m, const char *path, bool generated, struct err *e);
 /* Whether nothing is in this directory. */

@@ -23,6 +23,7 @@ static void on_second(uv_timer_t *timer)
 {
 	struct service *s = timer->data;
 
+	engines_mend(s);
 	pools_tick(&s->pools);
 	admission_tick(&s->admission);
 	runs_tick(&s->runs);

@@ -86,7 +86,8 @@ static int clear_mirror(struct mirror *m, struct err *e)
 	return failed;
 }
 
-static int do_in_mirror(struct mirror *m, const struct hotcell_files *what, struct session_found *ret, struct err *e)
+static int do_in_mirror(struct mirror *m, const struct hotcell_files *what,
+	struct session_found *ret, struct err *e)
 {
 	int failed = 0;
 
@@ -118,7 +119,8 @@ static int do_in_mirror(struct mirror *m, const struct hotcell_files *what, stru
 
 static int by_path(const void *a, const void *b)
 {
-	return strcmp(((const struct session_file *)a)->path, ((const struct session_file *)b)->path);
+	return strcmp(
+		((const struct session_file *)a)->path, ((const struct session_file *)b)->path);
 }
 
 static void take_list(struct hotcell_result *result, struct session_found *ret)
@@ -138,7 +140,8 @@ static void take_list(struct hotcell_result *result, struct session_found *ret)
 	qsort(ret->files, ret->count, sizeof(*ret->files), by_path);
 }
 
-static void on_done_in_cell(struct engine_op *op, struct hotcell_result *result, const struct hotcell_error *failure)
+static void on_done_in_cell(
+	struct engine_op *op, struct hotcell_result *result, const struct hotcell_error *failure)
 {
 	struct session *session = container_of(op, struct session, op);
 	struct session_found *found = found_new();

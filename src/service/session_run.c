@@ -28,7 +28,9 @@ static void note_cell(struct session *session, const char *isolation)
 
 static struct session_cell *last_cell(struct session *session)
 {
-	return session->cells_count ? &session->cells[(session->cells_count - 1) % SESSION_CELLS_MAX] : NULL;
+	return session->cells_count ?
+		       &session->cells[(session->cells_count - 1) % SESSION_CELLS_MAX] :
+		       NULL;
 }
 
 void session_note_cell_end(struct session *session, const char *why)
@@ -113,6 +115,36 @@ void session_drop_place(struct session *session)
 		engine_release(take_ptr(&session->engine));
 }
 
+static void forget_files(struct session *session)
+{
+	size_t at = 0;
+	char *state;
+
+	while ((state = map_next(&session->known_files, &at)))
+		free(state);
+	map_free(&session->known_files);
+}
+
+static void session_free(struct session *session)
+{
+	forget_files(session);
+	session_drop_place(session);
+	free(session->inputs);
+	session_config_free(&session->config);
+	free(session);
+}
+
+void session_hold(struct session *session)
+{
+	session->references++;
+}
+
+void session_release(struct session *session)
+{
+	if (--session->references == 0)
+		session_free(session);
+}
+
 /* ---- runs ---- */
 
 static void on_job_turn(struct session_turn *turn, const char *gone)
@@ -120,7 +152,8 @@ static void on_job_turn(struct session_turn *turn, const char *gone)
 	struct job *job = container_of(turn, struct job, turn);
 
 	if (gone) {
-		job_fail(job, 404, HOTCELL_ERROR_NOT_FOUND, "Session '%s' not found: %s", job->session->id, gone);
+		job_fail(job, 404, HOTCELL_ERROR_NOT_FOUND, "Session '%s' not found: %s",
+			job->session->id, gone);
 		return;
 	}
 	turn->session->job = job;
@@ -130,8 +163,9 @@ static void on_job_turn(struct session_turn *turn, const char *gone)
 void session_enter(struct session *session, struct job *job)
 {
 	if (session_is_crowded(session)) {
-		job_fail(job, 429, HOTCELL_ERROR_LIMIT, "%u wait for session '%s' already; try again later",
-			session->turns_count, session->id);
+		job_fail(job, 429, HOTCELL_ERROR_LIMIT,
+			"%u wait for session '%s' already; try again later", session->turns_count,
+			session->id);
 		return;
 	}
 	job->turn.on_turn = on_job_turn;
@@ -196,11 +230,13 @@ static void stage_mirror(struct session *session, struct job *job, struct hotcel
 		char *path = files[i].path;
 
 		/* One that has something in it is made with that. */
-		if (files[i].is_directory ? !mirror_is_empty(session->mirror, path) : replaces(job, path))
+		if (files[i].is_directory ? !mirror_is_empty(session->mirror, path) :
+					    replaces(job, path))
 			continue;
 		job->staged[2 * i] = take_ptr(&files[i].path);
 		job->staged[2 * i + 1] = path_join(mirror_path(session->mirror), path);
-		job->inputs[used++] = (struct hotcell_input){ .path = path, .host_path = job->staged[2 * i + 1] };
+		job->inputs[used++] =
+			(struct hotcell_input){ .path = path, .host_path = job->staged[2 * i + 1] };
 	}
 	job->staged_count = 2 * count;
 	mirror_files_free(files, count);
@@ -238,8 +274,8 @@ static void use_kept_cell(struct session *session, struct hotcell_request *q)
 		q->profile = NULL;
 }
 
-int session_fill_request(
-	struct session *session, struct job *job, struct hotcell_request *q, struct hotcell_error *error)
+int session_fill_request(struct session *session, struct job *job, struct hotcell_request *q,
+	struct hotcell_error *error)
 {
 	const struct session_config *c = &session->config;
 	struct err e = { 0 };
@@ -255,7 +291,8 @@ int session_fill_request(
 		q->open_file = NULL; /* what it leaves, stays */
 	if (c->strategy == SESSION_PER_SESSION)
 		use_kept_cell(session, q);
-	else if (c->strategy == SESSION_PER_EXECUTION && c->is_shared && use_new_cell(session, q, &e)) {
+	else if (c->strategy == SESSION_PER_EXECUTION && c->is_shared &&
+		 use_new_cell(session, q, &e)) {
 		error->kind = (enum hotcell_error_kind)e.kind;
 		snprintf(error->text, sizeof(error->text), "%s", e.text);
 		return -1;
@@ -265,15 +302,26 @@ int session_fill_request(
 
 /* ---- after a run ---- */
 
-/* Whether it was so after an earlier run already. */
-static bool is_known(struct session *session, const struct hotcell_file *file)
+/* Clocks of file systems are coarse: what was changed a moment ago may be changed again without it being seen. That is
+ * rather told twice than not at all. */
+static bool is_settled(const struct hotcell_file *file)
+{
+	return service_now_s() - (double)file->changed_ns / 1e9 > 0.02;
+}
+
+/* Whether it was so after the run before already; remembered for the run after. */
+static bool is_known(
+	const struct session *session, const struct hotcell_file *file, struct map *now)
 {
 	char *state = xasprintf("%llu %llu", (unsigned long long)file->size_bytes,
 		(unsigned long long)file->changed_ns);
-	char *before = map_put(&session->known_files, file->path, state);
+	const char *before = map_get(&session->known_files, file->path);
 	bool is_same = before && strcmp(before, state) == 0;
 
-	free(before);
+	if (is_settled(file))
+		free(map_put(now, file->path, state));
+	else
+		free(state);
 	return is_same;
 }
 
@@ -281,12 +329,13 @@ static bool is_known(struct session *session, const struct hotcell_file *file)
 static void list_files(struct session *session, struct job *job)
 {
 	const struct hotcell_result *r = job->result;
+	struct map now = { 0 };
 
 	if (!r || job->files_count)
 		return;
 	job->files = xalloc((r->files_count + 1) * sizeof(*job->files));
 	for (size_t i = 0; i < r->files_count; i++) {
-		if (is_known(session, &r->files[i]))
+		if (is_known(session, &r->files[i], &now))
 			continue;
 		job->files[job->files_count++] = (struct job_file){
 			.path = xstrdup(r->files[i].path),
@@ -295,6 +344,8 @@ static void list_files(struct session *session, struct job *job)
 			.blob_fd = -1,
 		};
 	}
+	forget_files(session);
+	session->known_files = now;
 }
 
 /* What a run has made goes where the next one finds it. */
@@ -308,7 +359,8 @@ static void take_files(struct session *session, struct job *job)
 		if (strcmp(f->kind, "directory") == 0)
 			failed = mirror_make_dir(session->mirror, f->path, true, &e);
 		else if (f->blob_fd >= 0 && !f->error)
-			failed = mirror_put(session->mirror, f->path, take_fd(&f->blob_fd), true, &e);
+			failed = mirror_put(
+				session->mirror, f->path, take_fd(&f->blob_fd), true, &e);
 		if (failed)
 			f->error = e.sys_errno ? e.sys_errno : ENOSPC;
 	}
@@ -328,7 +380,8 @@ bool session_takes_files(struct session *session, struct job *job)
 /* Something that is done with a cell's files after a run. */
 struct task {
 	enum hotcell_files_kind kind;
-	void (*on_files)(struct session_turn *turn, struct session_found *found, const struct err *failure);
+	void (*on_files)(
+		struct session_turn *turn, struct session_found *found, const struct err *failure);
 };
 
 static void drop_run_cell(struct session *session)
@@ -358,7 +411,8 @@ static void remove_missing(struct mirror *m, const struct session_found *found)
 }
 
 /* What a run has removed is gone for the next one too. */
-static void on_listed(struct session_turn *turn, struct session_found *found, const struct err *failure)
+static void on_listed(
+	struct session_turn *turn, struct session_found *found, const struct err *failure)
 {
 	struct session *session = turn->session;
 
@@ -370,7 +424,8 @@ static void on_listed(struct session_turn *turn, struct session_found *found, co
 }
 
 /* A cell that cannot be cleared would show one run's files to the next. */
-static void on_cleared(struct session_turn *turn, struct session_found *found, const struct err *failure)
+static void on_cleared(
+	struct session_turn *turn, struct session_found *found, const struct err *failure)
 {
 	session_found_free(found);
 	if (failure)
@@ -378,7 +433,8 @@ static void on_cleared(struct session_turn *turn, struct session_found *found, c
 	session_turn_end(turn);
 }
 
-static void on_removed(struct session_turn *turn, struct session_found *found, const struct err *failure)
+static void on_removed(
+	struct session_turn *turn, struct session_found *found, const struct err *failure)
 {
 	(void)failure;
 	session_found_free(found);
@@ -415,8 +471,8 @@ static bool tidy(struct session *session, struct job *job)
 	session->own_turn.session = session;
 	job->turn.session = NULL;
 	session->own_turn.on_files = task->on_files;
-	session_files_in_cell(
-		&session->own_turn, &(struct hotcell_files){ .kind = task->kind, .path = job->spec.entry });
+	session_files_in_cell(&session->own_turn,
+		&(struct hotcell_files){ .kind = task->kind, .path = job->spec.entry });
 	return true;
 }
 
@@ -427,7 +483,8 @@ static void note_run(struct session *session, const struct job *job)
 	/* One of a pool, or of the engine's. */
 	if (!session->cell && job->result) {
 		note_cell(session, job->result->isolation);
-		last_cell(session)->created_s = session->last_used_s - (double)job->result->duration_us / 1e6;
+		last_cell(session)->created_s =
+			session->last_used_s - (double)job->result->duration_us / 1e6;
 		session_note_cell_end(session, "its run is over");
 	}
 	if (session->cells_count)

@@ -31,31 +31,6 @@ void session_config_free(struct session_config *c)
 	*c = (struct session_config){ 0 };
 }
 
-static void session_free(struct session *session)
-{
-	size_t at = 0;
-	char *state;
-
-	while ((state = map_next(&session->known_files, &at)))
-		free(state);
-	map_free(&session->known_files);
-	session_drop_place(session);
-	free(session->inputs);
-	session_config_free(&session->config);
-	free(session);
-}
-
-void session_hold(struct session *session)
-{
-	session->references++;
-}
-
-void session_release(struct session *session)
-{
-	if (--session->references == 0)
-		session_free(session);
-}
-
 /* ---- turns ---- */
 
 static void give_turn(struct session *session, struct session_turn *turn)
@@ -147,8 +122,8 @@ unsigned sessions_count(const struct sessions *all, const char *owner)
 {
 	unsigned count = 0;
 
-	list_each(at, next, &all->all)
-		count += strcmp(container_of(at, struct session, link)->caller.owner, owner) == 0;
+	list_each(at, next, &all->all) count +=
+		strcmp(container_of(at, struct session, link)->caller.owner, owner) == 0;
 	return count;
 }
 
@@ -182,7 +157,8 @@ static void find_lost(struct service *s, const char *id, const char *owner, char
 	store_session_free(&row);
 }
 
-struct session *session_find(struct service *s, const char *id, const char *owner, struct hotcell_error *e)
+struct session *session_find(
+	struct service *s, const char *id, const char *owner, struct hotcell_error *e)
 {
 	struct session *session = map_get(&s->sessions.by_id, id);
 	char why[200] = WHY_EXPIRED;
@@ -194,20 +170,24 @@ struct session *session_find(struct service *s, const char *id, const char *owne
 		find_lost(s, id, owner, why, sizeof(why));
 	}
 	e->kind = HOTCELL_ERROR_NOT_FOUND;
-	snprintf(e->text, sizeof(e->text), "Session '%.100s' not found%s%s", id, *why ? ": " : "", why);
+	snprintf(e->text, sizeof(e->text), "Session '%.100s' not found%s%s", id, *why ? ": " : "",
+		why);
 	return NULL;
 }
 
-static int check_count(struct service *s, const struct caller *caller, int *ret_status, struct err *e)
+static int check_count(
+	struct service *s, const struct caller *caller, int *ret_status, struct err *e)
 {
 	uint64_t most = caller->rights.max_sessions;
 
 	*ret_status = 429;
 	if (s->sessions.by_id.count >= s->config->sessions_max)
-		return err_set(e, ERR_LIMIT, "There are %zu sessions already, as many as this service allows.",
+		return err_set(e, ERR_LIMIT,
+			"There are %zu sessions already, as many as this service allows.",
 			s->sessions.by_id.count);
 	if (most && sessions_count(&s->sessions, caller->owner) >= most)
-		return err_set(e, ERR_LIMIT, "This key has %llu sessions already, as many as it may have.",
+		return err_set(e, ERR_LIMIT,
+			"This key has %llu sessions already, as many as it may have.",
 			(unsigned long long)most);
 	*ret_status = 0;
 	return 0;
@@ -220,9 +200,9 @@ static json_t *describe_mounts(const struct session_config *c)
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < c->mounts_count; i++)
-		json_array_append_new(list,
-			json_pack("{s:s, s:s, s:b}", "source", c->mounts[i].source, "name", c->mounts[i].name,
-				"read_only", 1));
+		json_array_append_new(
+			list, json_pack("{s:s, s:s, s:b}", "source", c->mounts[i].source, "name",
+				      c->mounts[i].name, "read_only", 1));
 	return list;
 }
 
@@ -239,28 +219,34 @@ static json_t *describe_config(const struct session *session)
 		*equals = '\0';
 		json_object_set_new_nocheck(env, name, json_string_nocheck(equals + 1));
 	}
-	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:{s:I, s:I, s:I, s:I, s:f}, s:I, s:I, s:o}", "language",
-		c->language, "isolation", isolations[c->isolation], "strategy", strategies[c->strategy],
-		"workspace", c->is_shared ? "shared" : "isolated", "network",
-		c->network == HOTCELL_NETWORK_HOST ? "host" : "none", "env", env, "limits", "memory_bytes",
-		(json_int_t)l->memory_bytes, "cpu_ms", (json_int_t)l->cpu_ms, "processes",
-		(json_int_t)l->processes, "disk_bytes", (json_int_t)l->disk_bytes, "cpus",
-		(double)l->cpus_milli / 1000, "ttl_seconds", (json_int_t)c->ttl_s, "idle_timeout",
-		(json_int_t)c->idle_timeout_s, "mounts", describe_mounts(c));
+	return json_pack(
+		"{s:s, s:s, s:s, s:s, s:s, s:o, s:{s:I, s:I, s:I, s:I, s:f}, s:I, s:I, s:o}",
+		"language", c->language, "isolation", isolations[c->isolation], "strategy",
+		strategies[c->strategy], "workspace", c->is_shared ? "shared" : "isolated",
+		"network", c->network == HOTCELL_NETWORK_HOST ? "host" : "none", "env", env,
+		"limits", "memory_bytes", (json_int_t)l->memory_bytes, "cpu_ms",
+		(json_int_t)l->cpu_ms, "processes", (json_int_t)l->processes, "disk_bytes",
+		(json_int_t)l->disk_bytes, "cpus", (double)l->cpus_milli / 1000, "ttl_seconds",
+		(json_int_t)c->ttl_s, "idle_timeout", (json_int_t)c->idle_timeout_s, "mounts",
+		describe_mounts(c));
 }
 
 static json_t *describe_cells(const struct session *session)
 {
-	unsigned first = session->cells_count > SESSION_CELLS_MAX ? session->cells_count - SESSION_CELLS_MAX : 0;
+	unsigned first = session->cells_count > SESSION_CELLS_MAX ?
+				 session->cells_count - SESSION_CELLS_MAX :
+				 0;
 	json_t *list = json_array();
 
 	for (unsigned i = first; i < session->cells_count; i++) {
 		const struct session_cell *c = &session->cells[i % SESSION_CELLS_MAX];
 
-		json_array_append_new(list,
-			json_pack("{s:s, s:f, s:o, s:o, s:I}", "isolation", c->isolation, "created", c->created_s,
-				"ended", c->ended_s > 0 ? json_real(c->ended_s) : json_null(), "reason",
-				*c->why ? json_string(c->why) : json_null(), "runs", (json_int_t)c->runs));
+		json_array_append_new(
+			list, json_pack("{s:s, s:f, s:o, s:o, s:I}", "isolation", c->isolation,
+				      "created", c->created_s, "ended",
+				      c->ended_s > 0 ? json_real(c->ended_s) : json_null(),
+				      "reason", *c->why ? json_string(c->why) : json_null(), "runs",
+				      (json_int_t)c->runs));
 	}
 	return list;
 }
@@ -276,11 +262,11 @@ static const char *state_name(const struct session *session)
 
 json_t *session_describe(const struct session *session)
 {
-	return json_pack("{s:s, s:o, s:s, s:f, s:f, s:f, s:I, s:b, s:o, s:o}", "session_id", session->id,
-		"config", describe_config(session), "state", state_name(session), "created_at",
-		session->created_s, "last_used_at", session->last_used_s, "expires_at", session->expires_s,
-		"runs", (json_int_t)session->runs, "has_state", session->has_state, "cells",
-		describe_cells(session), "user",
+	return json_pack("{s:s, s:o, s:s, s:f, s:f, s:f, s:I, s:b, s:o, s:o}", "session_id",
+		session->id, "config", describe_config(session), "state", state_name(session),
+		"created_at", session->created_s, "last_used_at", session->last_used_s,
+		"expires_at", session->expires_s, "runs", (json_int_t)session->runs, "has_state",
+		session->has_state, "cells", describe_cells(session), "user",
 		session->config.user ? json_string_nocheck(session->config.user) : json_null());
 }
 
@@ -328,7 +314,8 @@ static void on_saved(void *context, const struct err *e)
 	opened(context, e);
 }
 
-static void on_files_put(struct session_turn *turn, struct session_found *found, const struct err *failure)
+static void on_files_put(
+	struct session_turn *turn, struct session_found *found, const struct err *failure)
 {
 	struct session *session = turn->session;
 
@@ -340,7 +327,8 @@ static void on_files_put(struct session_turn *turn, struct session_found *found,
 		session_save(session, on_saved, session);
 }
 
-static void on_cell_up(struct session_turn *turn, struct session_found *found, const struct err *failure)
+static void on_cell_up(
+	struct session_turn *turn, struct session_found *found, const struct err *failure)
 {
 	struct session *session = turn->session;
 
@@ -371,7 +359,8 @@ static void on_own_turn(struct session_turn *turn, const char *gone)
 
 static void begin(struct session *session)
 {
-	log_info("session.opened", { "id", .text = session->id }, { "owner", .text = session->caller.owner },
+	log_info("session.opened", { "id", .text = session->id },
+		{ "owner", .text = session->caller.owner },
 		{ "language", .text = session->config.language },
 		{ "strategy", .text = strategies[session->config.strategy] });
 	session->own_turn.on_turn = on_own_turn;

@@ -52,7 +52,8 @@ struct session_turn {
 	/* Its turn; session_turn_end() gives it on. `gone`: the session has ended, there will be no turn. */
 	void (*on_turn)(struct session_turn *turn, const char *gone);
 	/* What session_files() came to. `found` is for it to free, and NULL on failure. */
-	void (*on_files)(struct session_turn *turn, struct session_found *found, const struct err *failure);
+	void (*on_files)(
+		struct session_turn *turn, struct session_found *found, const struct err *failure);
 };
 
 /* A cell that it has, or had. */
@@ -108,7 +109,7 @@ struct session {
 	double last_used_s;
 	double expires_s;
 	uint64_t runs;
-	struct map known_files; /* by path: what was there when the last run ended */
+	struct map known_files; /* as the last run has left them, in a cell that is kept */
 	bool keeps_state;
 	bool has_state; /* the interpreter has run, and is there */
 	bool has_ended;
@@ -137,13 +138,15 @@ void sessions_tick(struct sessions *all);
 
 struct session_opening {
 	/* Its files are in place and it is durable; or it is no more. May come before session_new() has returned. */
-	void (*on_ready)(struct session_opening *opening, struct session *session, const struct err *failure);
+	void (*on_ready)(struct session_opening *opening, struct session *session,
+		const struct err *failure);
 };
 /* Takes what the config holds. -1 with *e, and HTTP's status in *ret_status (0: by the error). */
 int session_new(struct service *s, const struct caller *caller, struct session_config *config,
 	struct session_opening *opening, int *ret_status, struct err *e);
 /* NULL with *e: there is none of that name and owner; the text says what became of it. */
-struct session *session_find(struct service *s, const char *id, const char *owner, struct hotcell_error *e);
+struct session *session_find(
+	struct service *s, const char *id, const char *owner, struct hotcell_error *e);
 /* Ends it, as its owner wishes; `done` as of the store. */
 void session_delete(struct session *session, store_done *done, void *context);
 /* Ends it otherwise: what runs is cancelled, what waits is told. `why` for those who come late. */
@@ -178,7 +181,8 @@ void session_enter(struct session *session, struct job *job);
 void session_forget(struct session *session, struct job *job);
 struct engine *session_engine(struct session *session);
 /* The cell and the files for a run in it. */
-int session_fill_request(struct session *session, struct job *job, struct hotcell_request *q, struct hotcell_error *e);
+int session_fill_request(struct session *session, struct job *job, struct hotcell_request *q,
+	struct hotcell_error *e);
 /* Whether what the run has left stays with the session; then it was taken in. */
 bool session_takes_files(struct session *session, struct job *job);
 /* It is over, however it was: the next one's turn. */

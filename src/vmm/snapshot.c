@@ -268,7 +268,7 @@ int snapshot_watch_use(struct guest *g, int fd, struct err *e)
 	return new_machine(g, e) || begin(g, e) ? -1 : 0;
 }
 
-int snapshot_write_use(struct guest *g, struct err *e)
+int snapshot_write_use(struct guest *g, bool stays, struct err *e)
 {
 	static struct hot_range ranges[HOT_RANGES_MAX];
 	uint32_t counts[2]; /* hot_written, hot_count */
@@ -279,6 +279,8 @@ int snapshot_write_use(struct guest *g, struct err *e)
 		pwrite(file_fd, counts, sizeof(counts), offsetof(struct header, hot_written)) !=
 			sizeof(counts))
 		return err_sys(e, "write what the snapshot's program uses");
+	if (stays)
+		hot_join(&g->mem, file_fd, IMAGE, snapshot_image_size());
 	return 0;
 }
 

@@ -18,7 +18,8 @@ int snapshot_write(struct guest *g, int fd, struct err *e);
 /* The same machine goes on as one that was loaded from it, and notes what pages it uses; its descriptors are
  * to be made anew. Then what it has used is written to the file, too. */
 int snapshot_watch_use(struct guest *g, int fd, struct err *e);
-int snapshot_write_use(struct guest *g, struct err *e);
+/* With `stays` the file is what machines will start from, not a copy of it on some disk. */
+int snapshot_write_use(struct guest *g, bool stays, struct err *e);
 
 /* Into a guest with nothing in it but its limits: memory, books and machine. `memory_size` is what to
  * reserve; a snapshot may need more. For one run memory matters less than time. */

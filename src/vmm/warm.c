@@ -20,7 +20,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -47,6 +46,9 @@ static int ends_at_close;   /* of this descriptor; 0 = not */
 static uint8_t foretold_status;
 static uint64_t cpu_before_us;
 static int64_t begun_ns;
+static bool is_kept; /* it has had a run after which it stays as it is */
+static bool
+	has_streams; /* descriptors 0 to 2 are those of that run, or what the program made of them */
 /* What a quiet run has printed. */
 static uint8_t kept[2][EXITED_OUTPUT_MAX];
 static size_t kept_len[2];
@@ -131,6 +133,7 @@ static void tell_exited(uint8_t status)
 		.wall_us = (uint64_t)(guest_now_ns() - begun_ns) / 1000,
 		.warm = true,
 		.nothing_new = true,
+		.kept = (flags & WARM_KEEP) != 0,
 		.out = { kept[0], kept[1] },
 		.out_len = { kept_len[0], kept_len[1] },
 		.text = "",
@@ -153,23 +156,28 @@ static bool is_waited_for(void)
 
 static void wait_for_request(void)
 {
+	sigset_t all;
+	sigset_t old;
 	ssize_t n;
 
-	/* In between nothing in the machine moves, whoever else in it waits for whatever. A rehearsal is for
-	 * the time until somebody comes. */
+	/* In between nothing in the machine moves, whoever else in it waits for whatever: neither does a signal
+	 * happen. A rehearsal is for the time until somebody comes. */
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &old);
 	do
 		n = read(VMM_LINE_FD, request, 1 + WARM_REQUEST_MAX);
 	while ((n < 0 && errno == EINTR) ||
 		(n > 0 && request[0] & WARM_REHEARSAL && is_waited_for()));
+	sigprocmask(SIG_SETMASK, &old, NULL);
 	if (n < 1)
 		_exit(FAILED); /* the engine is gone */
-	if (getrandom(request + n, WARM_SEED_SIZE, 0) != WARM_SEED_SIZE)
+	if (!warm_make_seed(seed))
 		_exit(FAILED);
+	memcpy(request + n, seed, WARM_SEED_SIZE);
 	flags = request[0];
 	request_at = 1;
 	request_size = (size_t)n - 1;
 	request_len = request_size + WARM_SEED_SIZE;
-	memcpy(seed, request + n, WARM_SEED_SIZE);
 	is_running = true;
 	is_whole = false;
 	is_quiet = true;
@@ -203,6 +211,17 @@ static void place_streams(int *streams)
 	}
 }
 
+/* Of a program that has the others still, or has put something else in their place. */
+static void place_input(int fd)
+{
+	if (fd == 0) {
+		fcntl(fd, F_SETFD, 0);
+		return;
+	}
+	dup2(fd, 0);
+	close(fd);
+}
+
 /* The keeper has put the run's files in place, and gives it its streams. */
 static void take_streams(struct guest *g)
 {
@@ -218,6 +237,7 @@ static void take_streams(struct guest *g)
 		.msg_control = &control,
 		.msg_controllen = sizeof(control),
 	};
+	size_t wanted = has_streams ? 1 : STREAMS;
 	int streams[STREAMS];
 	ssize_t n;
 
@@ -225,13 +245,17 @@ static void take_streams(struct guest *g)
 		n = recvmsg(VMM_WARM_FD, &message, MSG_CMSG_CLOEXEC);
 	while (n < 0 && errno == EINTR);
 	if (n != 1 || order != WARM_STAGED || message.msg_flags & MSG_CTRUNC ||
-		message.msg_controllen < CMSG_LEN(sizeof(streams)))
+		control.head.cmsg_len != CMSG_LEN(wanted * sizeof(int)))
 		_exit(FAILED); /* the keeper is gone */
-	memcpy(streams, CMSG_DATA(&control.head), sizeof(streams));
-	place_streams(streams);
+	memcpy(streams, CMSG_DATA(&control.head), wanted * sizeof(int));
+	if (has_streams)
+		place_input(streams[0]);
+	else
+		place_streams(streams);
 	/* Only now: the run before may have locked it. */
-	if (chdir("/workspace") && chdir("/"))
+	if (!has_streams && chdir("/workspace") && chdir("/"))
 		_exit(FAILED);
+	has_streams = is_kept;
 	file_update_output(g);
 	for (int i = 0; i < 2; i++)
 		if (kept_len[i])
@@ -267,23 +291,31 @@ static void become_thread(struct guest *g, int tid)
 
 /* What must not be the same in two runs: the time, and the number by which libraries notice that
  * their randomness is somebody else's too. */
-static void begin_run(struct guest *g)
+static void become_another(struct guest *g)
 {
 	static unsigned runs;
 	pid_t own = getpid();
-	uint64_t ignored;
 
 	g->pid = PIDS_FROM + (int)(((unsigned)own * 64 + runs++) % PIDS);
 	pids_set(own, g->pid);
 	become_thread(g, g->pid);
+	thread_go_on(g);
+	guest_shared(g)->out_fds = 1 << 1 | 1 << 2;
+}
+
+static void begin_run(struct guest *g)
+{
+	uint64_t ignored;
+
 	stats_clear();
 	cpu_before_us = look_at_usage(&ignored);
 	tick_start();
-	thread_go_on(g);
+	if (!is_kept)
+		become_another(g);
+	is_kept = flags & WARM_KEEP;
 	guest_set_clock(g);
 	begun_ns = guest_now_ns();
 	g->discards_output = flags & WARM_REHEARSAL;
-	guest_shared(g)->out_fds = 1 << 1 | 1 << 2;
 	if (flags & WARM_OUT) {
 		is_quiet = false;
 		take_streams(g);
@@ -430,13 +462,15 @@ static void end_run(struct guest *g, uint8_t status)
 	bool is_rehearsal = flags & WARM_REHEARSAL;
 	struct err e = { 0 };
 
+	/* What was to be kept ends with it: nobody is to find it as new. */
+	is_spoiled |= is_kept;
 	if (is_spoiled && is_on_record())
 		go_out(g);
 	if (is_quiet && !is_rehearsal)
 		tell_exited(status);
 	else if (!is_rehearsal)
 		tell_keeper(is_spoiled ? WARM_DONE_SPOILED : WARM_DONE, status);
-	if (rehearses_after && snapshot_write_use(g, &e))
+	if (rehearses_after && snapshot_write_use(g, flags & WARM_STAYS, &e))
 		give_up(g, &e);
 	if (is_spoiled || rehearses_after || flags & WARM_LAST)
 		_exit(0);
@@ -451,6 +485,22 @@ static void end_run(struct guest *g, uint8_t status)
 	if (!is_quiet)
 		signal_settle_children(g);
 	wait_again(g);
+}
+
+/* It stays as it is, and stands still until the next request. */
+static void end_kept_run(struct guest *g, uint8_t status)
+{
+	if (is_quiet)
+		tell_exited(status);
+	else
+		tell_keeper(WARM_KEPT, status);
+	tick_stop();
+	request_len = request_at = 0;
+	wait_for_request();
+	begin_run(g);
+	/* Whom it has started may have printed something meanwhile, for the keeper to pass on. */
+	if (is_spoiled)
+		warm_go_out(g);
 }
 
 void warm_idle(struct guest *g)
@@ -502,6 +552,10 @@ static int64_t end_by_driver(struct guest *g, uint64_t address, uint64_t size)
 		return (int64_t)size;
 	}
 	guest_flush_output(g);
+	if (is_kept) {
+		end_kept_run(g, end.status);
+		return (int64_t)size;
+	}
 	end_run(g, end.status);
 	return CALL_SET_REGISTERS;
 }

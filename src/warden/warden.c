@@ -126,6 +126,9 @@ static void answer_limit(struct warden *w, struct frame_in *in)
 	cell->cpu_base_us = usage.cpu_us;
 	cell->oom_base = usage.oom_kills;
 	cell_plan_look(cell, clock_now_us());
+	/* It has done as it was told, and goes on; unless it was sent away. */
+	if (cell->lifeline_fd >= 0)
+		cell->kill_at_us = 0;
 	/* Limits that cannot be set would not be held: rather no cell than one without them. */
 	if (cell->cgroup.tree && cgroup_set_limits(&cell->cgroup, &m.limits, &e))
 		cell_kill(cell);

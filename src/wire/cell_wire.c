@@ -192,6 +192,7 @@ void put_exited(struct frame_out *f, const struct msg_exited *m)
 	frame_put_u8(f, m->warm);
 	frame_put_u8(f, m->nothing_new);
 	frame_put_u8(f, m->waited);
+	frame_put_u8(f, m->kept);
 	frame_put_u64(f, m->vm.exits);
 	frame_put_u64(f, m->vm.unknown_calls);
 	frame_put_string(f, m->vm.missing_call);
@@ -214,6 +215,7 @@ bool get_exited(struct frame_in *f, struct msg_exited *m)
 	m->warm = frame_get_u8(f);
 	m->nothing_new = frame_get_u8(f);
 	m->waited = frame_get_u8(f);
+	m->kept = frame_get_u8(f);
 	m->vm.exits = frame_get_u64(f);
 	m->vm.unknown_calls = frame_get_u64(f);
 	has_name = get_call_name(f, m->vm.missing_call);

@@ -83,6 +83,11 @@ enum exec_warm {
 	EXEC_WARM_START_ONCE, /* likewise, for a single run; vm cells only */
 	EXEC_WARM_RUN, /* a run that the machine has from the engine needs its files and streams. Else the
 	                     * driver gets its REQUEST; if there is none any more, the command is run */
+	/* The same for runs whose interpreter stays as it is, for the next one (docs/ARCHITECTURE.md). From the
+	 * first of them on nothing in the cell is ended behind a run. */
+	EXEC_KEEP_START, /* a machine, as above, that leaves all in the cell as it is; vm cells only */
+	EXEC_KEEP_RUN, /* vm cells only */
+	EXEC_DRIVER_RUN, /* the driver gets its REQUEST; if there is none, the command starts it. In any cell */
 	EXEC_WARM_COUNT,
 };
 
@@ -142,6 +147,7 @@ struct msg_exited {
 	uint8_t warm;        /* a warm machine served it, and is ready for another one or will be */
 	uint8_t nothing_new; /* no file was made: no list follows */
 	uint8_t waited;      /* a driver that had waited for it served it */
+	uint8_t kept;        /* its interpreter is there for the next one */
 	struct vm_counts vm;
 	const uint8_t *out[2]; /* the last of stdout and of stderr */
 	size_t out_len[2];

@@ -3,7 +3,8 @@
  *	engine → VMM   a byte of warm_flags, then the request as the driver reads it
  *	VMM → engine   frames of wire/cell_wire.h: EXITED at the end of a quiet run, or GOES_OUT
  *
- *	keeper → VMM   one byte, WARM_STAGED, and three descriptors: the run's stdin, stdout, stderr
+ *	keeper → VMM   one byte, WARM_STAGED, and three descriptors: the run's stdin, stdout, stderr; or stdin alone,
+ *	               where the others are kept from the run before
  *	VMM → keeper   struct warm_answer, at the end of a run that has gone out
  *
  * With its last word about a run the VMM goes back to the snapshot; a request that comes meanwhile waits.
@@ -24,26 +25,31 @@
  * some interpreters first say why a program failed, and then begin to clean up. To all others, and in
  * between, descriptor WARM_DRIVER_FD is not open.
  *
+ * A driver whose request has the flag `k` goes on behind its answer, with all that it has, and reads the next
+ * request. The write of its answer ends when that is there: until then nothing in the machine moves.
+ *
  * In a cell without a machine the same drivers wait for the same requests, but those are the keeper's:
  *
  *	keeper → driver   on WARM_DRIVER_FD, a pipe: the length of what follows in digits and a NUL, the request, the
  *	                  random bytes
- *	driver → keeper   on WARM_ANSWER_FD, another one: a byte when it is ready; at the end the status, and the random
+ *	driver → keeper   on WARM_ANSWER_FD, another one: a byte when it is ready, and when it has opened its input; at the end the status, and the random
  *	                  bytes behind it. Then it waits for the end of WARM_DRIVER_FD, and ends with that status. If it
  *	                  only does the latter, that is as good, but its keeper knows it later
  *
  * That WARM_DRIVER_FD is open tells the driver where it is. Flag `n` says that the program's input is /dev/null, which the driver has to open: its own is
- * a pipe, in case there will be some. */
+ * a pipe, in case there will be some. Flag `i`, that it is the fifo WARM_STDIN, which it opens. */
 #ifndef HOTCELL_WIRE_VMM_WARM_H
 #define HOTCELL_WIRE_VMM_WARM_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum {
 	WARM_DRIVER_FD = 999,
 	WARM_ANSWER_FD = 998,
 	WARM_REQUEST_MAX = 128 << 10,
-	WARM_SEED_SIZE = 32,
+	WARM_SEED_BYTES = 32,
+	WARM_SEED_SIZE = 2 * WARM_SEED_BYTES, /* as hexadecimal digits: a shell can hold those */
 	WARM_TEXT_MAX = 256,
 };
 
@@ -54,11 +60,17 @@ enum warm_flags {
 		4, /* its output goes nowhere, and it is not answered; so that the first real
 	                     * one finds everything in place */
 	WARM_STAGED = 8,
+	WARM_KEEP = 16, /* the machine is to stay as the run leaves it */
+	WARM_STAYS = 32, /* with a rehearsal behind a snapshot: that stays where it is, in memory */
 };
+
+/* Beneath the cell's /tmp. */
+#define WARM_STDIN ".hotcell/stdin"
 
 enum warm_kind {
 	WARM_DONE = 1, /* the run has ended with `status`; what it printed was passed on before */
 	WARM_DONE_SPOILED, /* likewise, but the run may have left something behind: the VMM ends */
+	WARM_KEPT,         /* likewise, and the machine waits for its next run as it is */
 	WARM_BROKEN, /* it could not go back to its snapshot; a sentence with its NUL follows: the VMM ends */
 };
 
@@ -68,5 +80,8 @@ struct warm_answer {
 	uint64_t cpu_us;
 	uint64_t max_rss_bytes; /* of the machine since its first run: never too little */
 };
+
+/* A seed that nobody has seen. */
+bool warm_make_seed(uint8_t ret[WARM_SEED_SIZE]);
 
 #endif

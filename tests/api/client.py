@@ -3,6 +3,7 @@
     cli("run", "-l", "python", "-c", "1")     -> Result
     with Liar({"/v1/files": (200, b"...")}) as liar: cli.at(liar.url)("files", "list")
 """
+import fcntl
 import http.server
 import json
 import os
@@ -129,11 +130,10 @@ class Terminal:
         self.before = termios.tcgetattr(slave)
         self.slave = slave
         self.process = cli.start(*words, stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
-                                 preexec_fn=lambda: fcntl_controlling(slave))
+                                 preexec_fn=lambda: take_terminal(slave))
         self.seen = b""
 
     def size(self, rows, columns):
-        import fcntl
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def read(self, patience_s=0.2):
@@ -158,6 +158,5 @@ class Terminal:
         return code, after == self.before
 
 
-def fcntl_controlling(slave):
-    import fcntl
+def take_terminal(slave):
     fcntl.ioctl(slave, termios.TIOCSCTTY, 0)

@@ -144,6 +144,15 @@ def test_what_a_run_leaves_the_next_one_finds(service, strategy, workspace):
 
 
 @pytest.mark.parametrize("strategy, workspace", SHARED)
+def test_a_run_tells_of_its_own_files_only(service, strategy, workspace):
+    with Session(service, strategy=strategy, workspace=workspace) as session:
+        assert sorted(f["path"] for f in session.bash("echo 1 > a; echo 1 > b; sleep 0.1")["files"]) == ["a", "b"]
+        assert sorted(f["path"] for f in session.bash("echo 2 > b; echo 2 > c; sleep 0.1")["files"]) == ["b", "c"]
+        assert session.bash("cat a b c")["files"] == []
+        assert session.files("?generated=true") == {"a": 2, "b": 2, "c": 2}
+
+
+@pytest.mark.parametrize("strategy, workspace", SHARED)
 def test_what_a_run_removes_is_gone_for_the_next_one(service, strategy, workspace):
     with Session(service, strategy=strategy, workspace=workspace,
                  files=[{"path": "d/a", "content": "1"}, {"path": "b", "content": "2"}]) as session:

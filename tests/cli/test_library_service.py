@@ -1,5 +1,7 @@
 """libhotcell as a service uses it: in a loop of its own, with wardens that another one starts."""
+import os
 import subprocess
+from pathlib import Path
 
 import harness
 import pytest
@@ -65,11 +67,19 @@ def test_a_preparation_that_is_given_up_leaves_its_snapshot_to_who_waits_for_it(
     assert s("run", "-", "python", "vm", "print(1)") == ["exited 0 warm 1\\n|"]
 
 
+def test_a_snapshot_in_memory_takes_no_more_than_there_is_in_it(service):
+    s = service("never-waits")
+    assert s("prepare", "python", "vm", "-") == ["prepared"] * 2
+    held = [os.stat(fd) for fd in Path(f"/proc/{s.process.pid}/fd").iterdir() if "hotcell-snapshot" in os.readlink(fd)]
+    assert len(held) == 1
+    assert held[0].st_blocks * 512 < held[0].st_size * 3 / 4, "its holes are filled"
+
+
 def test_what_cannot_be_prepared_is_told(service):
     s = service("never-waits")
     assert s("prepare", "kotlinoid", "auto", "-")[0].startswith("error not_found unknown language")
     assert s("prepare", "python", "vm", "nosuch")[0].startswith("error not_found Python has no profile")
-    assert s("prepare", "python", "container", "data")[0].startswith("error input profiles are for vm")
+    assert s("prepare", "python", "process", "data")[0].startswith("error input profiles are for vm and container")
 
 
 # ---- wardens ----

@@ -247,6 +247,7 @@ static void put_some_exited(struct frame_out *f)
 			      .warm = 1,
 			      .nothing_new = 1,
 			      .waited = 1,
+			      .kept = 1,
 			      .vm = { 5ULL << 33, 6, "io_setup" },
 			      .out = { (const uint8_t *)"o", (const uint8_t *)"er" },
 			      .out_len = { 1, 2 },
@@ -276,6 +277,7 @@ static void expect_exited(struct frame_in *f)
 	assert_int_equal(m.warm, 1);
 	assert_int_equal(m.nothing_new, 1);
 	assert_int_equal(m.waited, 1);
+	assert_int_equal(m.kept, 1);
 	assert_true(m.vm.exits == 5ULL << 33);
 	assert_int_equal(m.vm.unknown_calls, 6);
 	assert_string_equal(m.vm.missing_call, "io_setup");

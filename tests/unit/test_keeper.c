@@ -627,7 +627,7 @@ static void start_driver(const char *then)
 		"os.write(998, b'r')\n"
 		"length, _, data = os.read(999, 65536).partition(b'\\0')\n"
 		"while len(data) < int(length): data += os.read(999, 65536)\n"
-		"request, seed = data[:-32], data[-32:]\n"
+		"request, seed = data[:-64], data[-64:]\n"
 		"%s",
 		then);
 	send_exec(&(struct wish){
@@ -717,8 +717,8 @@ static void the_status_that_a_driver_tells_is_the_runs(void **state)
 static void what_is_not_the_drivers_word_ends_nothing(void **state)
 {
 	(void)state;
-	start_driver("for i in range(300): os.write(998, bytes([0]) + bytes(32))\n"
-		     "os.write(998, bytes([0]) + seed[:31] + bytes([seed[31] ^ 1]))\n"
+	start_driver("for i in range(300): os.write(998, bytes([0]) + bytes(64))\n"
+		     "os.write(998, bytes([0]) + seed[:63] + bytes([seed[63] ^ 1]))\n"
 		     "os.write(998, seed[1:] + seed[:1])\n"
 		     "os.close(998)\n"
 		     "os._exit(4)\n");

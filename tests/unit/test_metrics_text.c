@@ -49,8 +49,8 @@ static void labels_are_read_with_their_escapes(void **state)
 static void what_is_none_is_refused(void **state)
 {
 	static const char *const lines[] = { "", "# HELP x y", "   ", "x", "x ", "x y", "x{ 1",
-		"x{a} 1", "x{a=} 1", "x{a=\"} 1", "x{a=\"1\" 1", "x{a=\"\\", "x{a=\"1\"b=\"2\"} 1", "{} 1",
-		"x nan", "x inf", "x 1e999", "x 1x", "\"x\" 1" };
+		"x{a} 1", "x{a=} 1", "x{a=\"} 1", "x{a=\"1\" 1", "x{a=\"\\", "x{a=\"1\"b=\"2\"} 1",
+		"{} 1", "x nan", "x inf", "x 1e999", "x 1x", "\"x\" 1" };
 	struct metric m;
 
 	(void)state;

@@ -137,7 +137,8 @@ static void a_hole_counts_as_what_it_stands_for(void **state)
 
 static void names_that_lead_elsewhere_are_refused(void **state)
 {
-	static const char *const names[] = { "", "/etc/x", "../x", "a/../x", "a//b", "./a", "a/", ".." };
+	static const char *const names[] = { "", "/etc/x", "../x", "a/../x", "a//b", "./a", "a/",
+		".." };
 	const struct scratch *s = *state;
 	struct mirror *m = open_one(state);
 	struct stat status;
@@ -232,7 +233,9 @@ static void bytes_may_come_from_a_file_that_has_a_name_elsewhere(void **state)
 	struct stat status;
 
 	write_file(s->fd, "stored", "bytes");
-	assert_int_equal(mirror_put(m, "f", open(in(s->path, "stored"), O_RDONLY | O_CLOEXEC), false, &e), 0);
+	assert_int_equal(
+		mirror_put(m, "f", open(in(s->path, "stored"), O_RDONLY | O_CLOEXEC), false, &e),
+		0);
 	assert_content(m, "f", "bytes");
 	assert_int_equal(mirror_remove(m, "f", &e), 0);
 	assert_int_equal(stat(in(s->path, "stored"), &status), 0);
@@ -244,7 +247,8 @@ static void only_regular_files_are_taken(void **state)
 	struct mirror *m = open_one(state);
 	struct err e = { 0 };
 
-	assert_int_equal(mirror_put(m, "f", open("/dev/zero", O_RDONLY | O_CLOEXEC), false, &e), -1);
+	assert_int_equal(
+		mirror_put(m, "f", open("/dev/zero", O_RDONLY | O_CLOEXEC), false, &e), -1);
 	assert_int_equal(e.kind, ERR_INPUT);
 	assert_int_equal(mirror_put(m, "f", open("/", O_RDONLY | O_CLOEXEC), false, &e), -1);
 	assert_int_equal(e.kind, ERR_INPUT);

@@ -19,7 +19,8 @@ static void text_passes_unchanged(void **state)
 {
 	(void)state;
 	becomes("", "");
-	becomes("a line of text, with ümlauts, 漢字 and 🙂", "a line of text, with ümlauts, 漢字 and 🙂");
+	becomes("a line of text, with ümlauts, 漢字 and 🙂",
+		"a line of text, with ümlauts, 漢字 and 🙂");
 }
 
 static void no_byte_that_a_terminal_obeys_comes_out(void **state)

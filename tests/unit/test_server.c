@@ -50,8 +50,8 @@ static void urls_and_sockets_are_understood(void **state)
 static void anything_else_is_refused(void **state)
 {
 	static const char *const urls[] = { "", "localhost", "localhost:8000", "ftp://x", "http://",
-		"http:///x", "file:///etc/passwd", "http://user:word@host", "http://host?x", "http://host#x",
-		"http://ho st", "http://host\nX: y", "unix:relative", "unix:" };
+		"http:///x", "file:///etc/passwd", "http://user:word@host", "http://host?x",
+		"http://host#x", "http://ho st", "http://host\nX: y", "unix:relative", "unix:" };
 	struct server s;
 
 	(void)state;
@@ -127,8 +127,7 @@ static void a_key_file_is_not_sent_in_the_clear_to_another_machine(void **state)
 	server_free(&s);
 }
 
-#define TEST_ALONE(name)                                                                           \
-	cmocka_unit_test_setup_teardown(name, forget_environment, scratch_clear)
+#define TEST_ALONE(name) cmocka_unit_test_setup_teardown(name, forget_environment, scratch_clear)
 
 int main(void)
 {

@@ -29,7 +29,8 @@ static void gives(const char *stream, const char *want)
 
 		for (size_t at = 0; at < len; at += piece)
 			assert_int_equal(
-				sse_feed(&s, stream + at, len - at < piece ? len - at : piece, &e), 0);
+				sse_feed(&s, stream + at, len - at < piece ? len - at : piece, &e),
+				0);
 		buf_add(&seen, "", 0);
 		assert_string_equal(seen.data, want);
 		sse_free(&s);

@@ -34,7 +34,8 @@ static void begin(void **state, struct evil *x, int format, int filter)
 	assert_int_equal(archive_write_open_fd(x->archive, x->fd), ARCHIVE_OK);
 }
 
-static void add(const struct evil *x, const char *path, unsigned type, const char *link, size_t size)
+static void add(
+	const struct evil *x, const char *path, unsigned type, const char *link, size_t size)
 {
 	struct archive_entry *entry = archive_entry_new();
 	char *data = xalloc(size + 1);
@@ -116,7 +117,8 @@ static void every_packing_is_unpacked(void **state)
 
 static void names_that_lead_out_refuse_all_of_it(void **state)
 {
-	static const char *const names[] = { "/etc/passwd", "../x", "a/../../x", "a/..", "..", "a//b", "./../x" };
+	static const char *const names[] = { "/etc/passwd", "../x", "a/../../x", "a/..", "..",
+		"a//b", "./../x" };
 
 	for (size_t i = 0; i < COUNT(names); i++) {
 		struct evil x;
@@ -247,7 +249,8 @@ static void what_is_no_archive_is_told(void **state)
 	for (size_t i = 0; i < COUNT(texts); i++) {
 		struct evil x = { .scratch = *state };
 
-		x.fd = open(in(x.scratch->path, "text"), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+		x.fd = open(
+			in(x.scratch->path, "text"), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 		assert_int_equal(fd_write_all(x.fd, texts[i], strlen(texts[i])), 0);
 		assert_int_equal(unpack(&x), -1);
 		assert_int_equal(x.e.kind, ERR_INPUT);
@@ -286,7 +289,8 @@ static void names_of_any_bytes_come_back(void **state)
 	for (size_t i = 0; i <= COUNT(names); i++) {
 		auto_close int fd = open(in(s->path, "bytes"), O_RDONLY | O_CLOEXEC);
 
-		assert_int_equal(tar_add_file(t, i < COUNT(names) ? names[i] : longest, fd, 5, &e), 0);
+		assert_int_equal(
+			tar_add_file(t, i < COUNT(names) ? names[i] : longest, fd, 5, &e), 0);
 	}
 	assert_int_equal(tar_end(t, &e), 0);
 	tar_free(t);
