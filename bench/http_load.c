@@ -201,7 +201,8 @@ int main(int argc, char **argv)
 	int64_t begin_ns;
 
 	if (argc != 8) {
-		fprintf(stderr, "usage: http_load PORT PATH BODY-FILE WANT CONNECTIONS SECONDS RATE\n");
+		fprintf(stderr,
+			"usage: http_load PORT PATH BODY-FILE WANT CONNECTIONS SECONDS RATE\n");
 		return 2;
 	}
 	build_request(argv[2], argv[3]);
@@ -217,7 +218,7 @@ int main(int argc, char **argv)
 	qsort(all.times, all.times_count, sizeof(*all.times), compare);
 	printf("{\"count\": %zu, \"errors\": %zu, \"rate\": %.1f, \"p50_us\": %.1f, \"p90_us\": %.1f, "
 	       "\"p99_us\": %.1f, \"max_us\": %.1f}\n",
-		all.times_count, all.errors, (double)all.times_count / seconds, part_us(0.5), part_us(0.9),
-		part_us(0.99), part_us(1));
+		all.times_count, all.errors, (double)all.times_count / seconds, part_us(0.5),
+		part_us(0.9), part_us(0.99), part_us(1));
 	return all.errors ? 1 : 0;
 }

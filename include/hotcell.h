@@ -69,7 +69,7 @@ struct hotcell_options {
 	 * the end of a SOCK_SEQPACKET pair whose other end is that warden's. NULL: the engine starts them. */
 	int (*start_warden)(
 		void *context, const char *isolation, int *ret_socket, struct hotcell_error *e);
-	int has_kvm; /* with start_warden: whether those wardens can open /dev/kvm */
+	int has_kvm;            /* with start_warden: whether those wardens can open /dev/kvm */
 	int wardens_are_sealed; /* likewise: they know what languages need, and will hear no more of it */
 	/* A language file that could not be used: "file:line: key: what is wrong". */
 	void (*on_problem)(void *context, const char *text);
@@ -120,8 +120,8 @@ struct hotcell_file {
 	const char *kind; /* "file", "directory", "symlink", "other" */
 	uint64_t size_bytes;
 	uint64_t changed_ns; /* since 1970; as the cell says */
-	int generated; /* new, or changed since it was put there */
-	int error;     /* errno: it could not be copied to where it was to go */
+	int generated;       /* new, or changed since it was put there */
+	int error;           /* errno: it could not be copied to where it was to go */
 };
 
 enum hotcell_stream { HOTCELL_STDOUT = 1, HOTCELL_STDERR };
@@ -219,8 +219,9 @@ struct hotcell_result {
 	const char *isolation; /* "container", "vm" or "process" */
 	/* Why it is not a vm, though that was left to us; else "". */
 	char isolation_why[160];
-	int warm;       /* a warm machine served it */
+	int warm;       /* a warm machine served it, or an interpreter that had waited for it */
 	char *language; /* its id */
+	char *code_file; /* that the code was put into, in a cell that was made before and is not emptied; NULL: none */
 	struct hotcell_compile compile;
 	struct hotcell_file *files; /* new or changed */
 	size_t files_count;
@@ -272,7 +273,7 @@ int hotcell_cell_make(struct hotcell *h, const struct hotcell_request *request,
 void hotcell_cell_free(struct hotcell_cell *cell);
 
 enum hotcell_cell_state {
-	HOTCELL_CELL_MAKING,
+	HOTCELL_CELL_MAKING, /* or what is to wait in it is not ready: a run would start cold */
 	HOTCELL_CELL_READY,
 	HOTCELL_CELL_BUSY,
 	HOTCELL_CELL_GONE, /* it ended; to be freed */
@@ -317,7 +318,7 @@ struct hotcell_language {
 	int installed;   /* a program for it is there */
 	int vm;          /* it can be run in vm isolation, on a machine that has it */
 	int keeps_state; /* hotcell_request.keep */
-	int last_line;               /* hotcell_request.last_line */
+	int last_line;   /* hotcell_request.last_line */
 	int compiles;
 	const char *const *profiles; /* of warm machines; NULL-terminated, never NULL */
 	const char *const *aliases;  /* likewise */
@@ -335,9 +336,9 @@ void hotcell_languages_free(struct hotcell_language *languages, size_t count);
 struct hotcell_plan {
 	const char *language;             /* its id */
 	enum hotcell_isolation isolation; /* never auto */
-	const char *profile;              /* of the warm machine or driver that would serve it; NULL: none */
-	int is_ready;                     /* with a profile: it would come from a snapshot that is there */
-	int compiles;                     /* in a cell of its own, before it is run */
+	const char *profile; /* of the warm machine or driver that would serve it; NULL: none */
+	int is_ready;        /* with a profile: it would come from a snapshot that is there */
+	int compiles;        /* in a cell of its own, before it is run */
 };
 int hotcell_plan(struct hotcell *h, const struct hotcell_request *request, struct hotcell_plan *ret,
 	struct hotcell_error *e);

@@ -59,16 +59,16 @@ __hotcell_list() {
 
 # The length says nothing to us: all fields have an end, and the seed has a size.
 __hotcell_receive() {
-	local length flags setting
+	local flags setting
 
-	IFS= read -r -d '' -u "$__hotcell_in" length || return
+	IFS= read -r -d '' -u "$__hotcell_in" _ || return
 	IFS= read -r -d '' -u "$__hotcell_in" flags
 	IFS= read -r -d '' -u "$__hotcell_in" __hotcell_path
 	__hotcell_list
 	__hotcell_args=("${__hotcell_fields[@]}")
 	__hotcell_list
 	for setting in "${__hotcell_fields[@]}"; do
-		export "$setting"
+		export "${setting?}"
 	done
 	read -r -N 64 -u "$__hotcell_in" __hotcell_seed
 	if [[ $flags == *n* ]]; then

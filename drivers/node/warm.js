@@ -535,5 +535,7 @@ if (!byPipes)
 	warmUp();
 pipe = firstPipe();
 process.on('beforeExit', onSampleEnd);
-if (!byPipes)
+if (!byPipes) {
+	session.warmUp();
 	askForPid();
+}

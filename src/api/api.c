@@ -91,7 +91,8 @@ static bool find_route(struct call *call)
 static void answer_preflight(struct call *call)
 {
 	http_set_header(call->x, "Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE");
-	http_set_header(call->x, "Access-Control-Allow-Headers", "Authorization, Content-Type, X-API-Key");
+	http_set_header(
+		call->x, "Access-Control-Allow-Headers", "Authorization, Content-Type, X-API-Key");
 	http_set_header(call->x, "Access-Control-Max-Age", "600");
 	reply_nothing(call, 204);
 }

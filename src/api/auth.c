@@ -44,7 +44,8 @@ static bool check_host(struct call *call)
 		return true;
 	if (is_loopback_name(host) || is_listed(&config->allowed_hosts, host))
 		return true;
-	reply_error(call, 421, "wrong_host", "The Host header does not name this service (setting allowed_hosts).");
+	reply_error(call, 421, "wrong_host",
+		"The Host header does not name this service (setting allowed_hosts).");
 	return false;
 }
 
@@ -69,7 +70,8 @@ static bool check_origin(struct call *call)
 		http_set_header(call->x, "Vary", "Origin");
 		return true;
 	}
-	reply_error(call, 403, "origin", "Pages of this origin may not use the service (setting cors_origins).");
+	reply_error(call, 403, "origin",
+		"Pages of this origin may not use the service (setting cors_origins).");
 	return false;
 }
 
@@ -161,7 +163,8 @@ bool auth_admit(struct call *call)
 	if (!identify(call))
 		return false;
 	if (call->route->access == ROUTE_ADMIN && !call->caller.is_admin) {
-		reply_error(call, 403, "forbidden", "This needs a key that may administer (hotcell keys add --admin).");
+		reply_error(call, 403, "forbidden",
+			"This needs a key that may administer (hotcell keys add --admin).");
 		return false;
 	}
 	return true;

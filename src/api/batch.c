@@ -24,11 +24,11 @@ struct batch {
 	struct call *call;
 	struct item *items;
 	size_t count;
-	size_t next;    /* the first that has not been started */
+	size_t next; /* the first that has not been started */
 	size_t running;
-	size_t left;    /* that have no answer yet */
+	size_t left; /* that have no answer yet */
 	size_t parallel;
-	bool streams;   /* each as it ends, a line of JSON */
+	bool streams; /* each as it ends, a line of JSON */
 	bool is_starting;
 	bool is_gone;
 };
@@ -181,7 +181,8 @@ static bool wants_lines(struct call *call, struct body *body)
 {
 	const char *accept = http_header(call->x, "Accept");
 
-	return body_bool(body, body->root, "stream", false) || (accept && strstr(accept, "application/x-ndjson"));
+	return body_bool(body, body->root, "stream", false) ||
+	       (accept && strstr(accept, "application/x-ndjson"));
 }
 
 static void read_run(struct batch *b, size_t index, json_t *value)
@@ -193,8 +194,10 @@ static void read_run(struct batch *b, size_t index, json_t *value)
 	item->batch = b;
 	if (!json_is_object(value))
 		refuse(&refusal, 422, "invalid", "Input should be a valid dictionary");
-	else if (run_request_read(&body, value, &item->spec, &refusal) == 0 && item->spec.session_id)
-		refuse(&refusal, 422, "invalid", "A batch cannot run in a session: its order is not certain.");
+	else if (run_request_read(&body, value, &item->spec, &refusal) == 0 &&
+		 item->spec.session_id)
+		refuse(&refusal, 422, "invalid",
+			"A batch cannot run in a session: its order is not certain.");
 	body_free(&body);
 	if (!refusal.status)
 		return;
@@ -264,8 +267,8 @@ void batch_run(struct call *call)
 	if (!body_open(call, &body))
 		return;
 	runs = body_list(&body, body.root, "runs", call->service->config->batch_max);
-	parallel = body_integer(&body, body.root, "max_parallel", 1, 10000,
-		call->service->admission.running_max);
+	parallel = body_integer(
+		&body, body.root, "max_parallel", 1, 10000, call->service->admission.running_max);
 	streams = wants_lines(call, &body);
 	if (!runs && !body.errors)
 		body_complain(&body, "runs", "missing", body.root, "Field required");

@@ -49,16 +49,17 @@ void body_complain(
 		b->errors = json_array();
 	if (json_array_size(b->errors) < ERRORS_MAX)
 		json_array_append_new(b->errors,
-			json_pack("{s:s, s:o, s:s, s:o}", "type", type, "loc", place_of(b, name), "msg", text,
-				"input", shorten(input ? input : b->root)));
+			json_pack("{s:s, s:o, s:s, s:o}", "type", type, "loc", place_of(b, name),
+				"msg", text, "input", shorten(input ? input : b->root)));
 }
 
 /* ---- beginning and end ---- */
 
 static void refuse_json(struct call *call, const json_error_t *error)
 {
-	json_t *detail = json_pack("[{s:s, s:[s, i], s:s, s:{}, s:{s:s}}]", "type", "json_invalid", "loc",
-		"body", error->position, "msg", "JSON decode error", "input", "ctx", "error", error->text);
+	json_t *detail = json_pack("[{s:s, s:[s, i], s:s, s:{}, s:{s:s}}]", "type", "json_invalid",
+		"loc", "body", error->position, "msg", "JSON decode error", "input", "ctx", "error",
+		error->text);
 
 	reply_invalid(call, detail);
 }
@@ -71,9 +72,8 @@ bool body_open(struct call *call, struct body *ret)
 
 	*ret = (struct body){ .call = call };
 	if (len == 0) {
-		reply_invalid(call,
-			json_pack("[{s:s, s:[s], s:s, s:n}]", "type", "missing", "loc", "body", "msg",
-				"Field required", "input"));
+		reply_invalid(call, json_pack("[{s:s, s:[s], s:s, s:n}]", "type", "missing", "loc",
+					    "body", "msg", "Field required", "input"));
 		return false;
 	}
 	ret->root = json_loadb(text, len, JSON_ALLOW_NUL | JSON_DECODE_ANY, &error);
@@ -85,8 +85,9 @@ bool body_open(struct call *call, struct body *ret)
 		json_t *input = shorten(ret->root);
 
 		reply_invalid(call,
-			json_pack("[{s:s, s:[s], s:s, s:o}]", "type", "model_attributes_type", "loc", "body",
-				"msg", "Input should be a valid dictionary or object to extract fields from",
+			json_pack("[{s:s, s:[s], s:s, s:o}]", "type", "model_attributes_type",
+				"loc", "body", "msg",
+				"Input should be a valid dictionary or object to extract fields from",
 				"input", input));
 		json_decref(ret->root);
 		ret->root = NULL;
@@ -174,7 +175,8 @@ const char *body_text(struct body *b, json_t *o, const char *name)
 	if (!value)
 		return NULL;
 	if (strlen(json_string_value(value)) != json_string_length(value)) {
-		body_complain(b, name, "value_error", value, "Value error, it must not contain NUL");
+		body_complain(
+			b, name, "value_error", value, "Value error, it must not contain NUL");
 		return NULL;
 	}
 	return json_string_value(value);
@@ -188,7 +190,8 @@ static int bool_of(json_t *value)
 
 	if (json_is_boolean(value))
 		return json_is_true(value);
-	if (json_is_integer(value) && json_integer_value(value) >= 0 && json_integer_value(value) <= 1)
+	if (json_is_integer(value) && json_integer_value(value) >= 0 &&
+		json_integer_value(value) <= 1)
 		return (int)json_integer_value(value);
 	for (size_t i = 0; json_is_string(value) && i < sizeof(yes) / sizeof(yes[0]); i++) {
 		if (strcasecmp(json_string_value(value), yes[i]) == 0)
@@ -249,8 +252,8 @@ static bool integer_of(struct body *b, const char *name, json_t *value, json_int
 	return false;
 }
 
-uint64_t body_integer(
-	struct body *b, json_t *o, const char *name, uint64_t least, uint64_t most, uint64_t otherwise)
+uint64_t body_integer(struct body *b, json_t *o, const char *name, uint64_t least, uint64_t most,
+	uint64_t otherwise)
 {
 	json_t *value = get(o, name);
 	json_int_t number;
@@ -268,7 +271,8 @@ uint64_t body_integer(
 	return otherwise;
 }
 
-int body_choice(struct body *b, json_t *o, const char *name, const char *const *names, int otherwise)
+int body_choice(
+	struct body *b, json_t *o, const char *name, const char *const *names, int otherwise)
 {
 	const char *text = body_text(b, o, name);
 	char list[160] = "";
@@ -282,10 +286,14 @@ int body_choice(struct body *b, json_t *o, const char *name, const char *const *
 		if (strcmp(names[i], text) == 0)
 			return i;
 		more = snprintf(list + used, sizeof(list) - used, "%s'%s'",
-			i == 0 ? "" : names[i + 1] ? ", " : " or ", names[i]);
+			i == 0       ? "" :
+			names[i + 1] ? ", " :
+				       " or ",
+			names[i]);
 		used += more > 0 && used + (size_t)more < sizeof(list) ? (size_t)more : 0;
 	}
-	body_complain(b, name, "literal_error", json_object_get(o, name), "Input should be %s", list);
+	body_complain(
+		b, name, "literal_error", json_object_get(o, name), "Input should be %s", list);
 	return otherwise;
 }
 

@@ -12,8 +12,8 @@ enum { BODY_DEPTH_MAX = 4 };
 struct body {
 	struct call *call;
 	json_t *root;
-	json_t *errors;                     /* NULL while there are none */
-	json_t *place[BODY_DEPTH_MAX];      /* where we are: names and indices */
+	json_t *errors;                /* NULL while there are none */
+	json_t *place[BODY_DEPTH_MAX]; /* where we are: names and indices */
 	unsigned depth;
 };
 
@@ -30,9 +30,11 @@ const char *body_text(struct body *b, json_t *o, const char *name); /* without N
 /* May have NULs: json_string_value(), json_string_length(). */
 json_t *body_bytes(struct body *b, json_t *o, const char *name, bool required);
 bool body_bool(struct body *b, json_t *o, const char *name, bool otherwise);
-uint64_t body_integer(struct body *b, json_t *o, const char *name, uint64_t least, uint64_t most, uint64_t otherwise);
+uint64_t body_integer(struct body *b, json_t *o, const char *name, uint64_t least, uint64_t most,
+	uint64_t otherwise);
 /* An index into `names`, which is NULL-terminated. */
-int body_choice(struct body *b, json_t *o, const char *name, const char *const *names, int otherwise);
+int body_choice(
+	struct body *b, json_t *o, const char *name, const char *const *names, int otherwise);
 json_t *body_list(struct body *b, json_t *o, const char *name, size_t most);
 json_t *body_object(struct body *b, json_t *o, const char *name);
 /* For what is read from within it. */
@@ -40,7 +42,7 @@ void body_enter(struct body *b, const char *name);
 void body_enter_item(struct body *b, size_t index);
 void body_leave(struct body *b);
 /* Something is wrong with a field (NULL: with where we are). */
-void body_complain(struct body *b, const char *name, const char *type, json_t *input, const char *format, ...)
-	__attribute__((format(printf, 5, 6)));
+void body_complain(struct body *b, const char *name, const char *type, json_t *input,
+	const char *format, ...) __attribute__((format(printf, 5, 6)));
 
 #endif

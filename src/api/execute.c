@@ -108,7 +108,8 @@ static void send_output(struct waiting *w, int stream, const char *data, size_t 
 }
 
 /* A letter may come in two pieces: the first waits for the second. */
-static bool on_stream_output(struct job_watch *watch, enum hotcell_stream stream, const char *data, size_t len)
+static bool on_stream_output(
+	struct job_watch *watch, enum hotcell_stream stream, const char *data, size_t len)
 {
 	struct waiting *w = waiting_of(watch);
 	int which = stream == HOTCELL_STDERR;
@@ -205,7 +206,8 @@ static bool is_over_rate(struct call *call, struct refusal *refusal)
 void execute_submit(struct call *call, struct spec *spec, struct session *session, bool streams)
 {
 	struct refusal refusal = { 0 };
-	struct job *kept = spec->cache_key ? cache_find(&call->service->cache, spec->cache_key) : NULL;
+	struct job *kept =
+		spec->cache_key ? cache_find(&call->service->cache, spec->cache_key) : NULL;
 	struct waiting *w;
 	struct job *job;
 

@@ -16,7 +16,8 @@ void files_expect(struct call *call)
 	if (call->body_fd < 0)
 		reply_err(call, &e);
 	else
-		http_want_part(call->x, "file", call->body_fd, call->service->config->file_max_bytes);
+		http_want_part(
+			call->x, "file", call->body_fd, call->service->config->file_max_bytes);
 }
 
 void files_too_large(struct call *call, unsigned status, const char *why)
@@ -55,7 +56,8 @@ static void on_added(void *context, const struct err *e)
 		else
 			reply_json(call, 201,
 				json_pack("{s:s, s:s, s:I}", "file_id", adding->file.id, "filename",
-					adding->file.name, "size_bytes", (json_int_t)adding->file.size_bytes));
+					adding->file.name, "size_bytes",
+					(json_int_t)adding->file.size_bytes));
 	}
 	free(adding->file.name);
 	free(adding->file.owner);
@@ -90,9 +92,9 @@ void files_add(struct call *call)
 	struct adding *adding;
 
 	if (!http_part(call->x, &name, &size)) {
-		reply_invalid(call,
-			json_pack("[{s:s, s:[s, s], s:s, s:n}]", "type", "missing", "loc", "body", "file",
-				"msg", "Field required", "input"));
+		reply_invalid(
+			call, json_pack("[{s:s, s:[s, s], s:s, s:n}]", "type", "missing", "loc",
+				      "body", "file", "msg", "Field required", "input"));
 		return;
 	}
 	if (!has_room(call, size)) {
@@ -112,7 +114,8 @@ void files_add(struct call *call)
 	store_make_id(adding->file.id);
 	call->state = adding;
 	call->on_end = on_client_gone;
-	store_add_file(call->service->store, &adding->file, take_fd(&call->body_fd), on_added, adding);
+	store_add_file(
+		call->service->store, &adding->file, take_fd(&call->body_fd), on_added, adding);
 }
 
 /* ---- the rest ---- */
@@ -130,10 +133,10 @@ void files_list(struct call *call)
 	}
 	list = json_array();
 	for (size_t i = 0; i < count; i++)
-		json_array_append_new(list,
-			json_pack("{s:s, s:s, s:I, s:f}", "file_id", files[i].id, "filename", files[i].name,
-				"size_bytes", (json_int_t)files[i].size_bytes, "upload_time",
-				files[i].created_s));
+		json_array_append_new(
+			list, json_pack("{s:s, s:s, s:I, s:f}", "file_id", files[i].id, "filename",
+				      files[i].name, "size_bytes", (json_int_t)files[i].size_bytes,
+				      "upload_time", files[i].created_s));
 	store_files_free(files, count);
 	reply_json(call, 200, json_pack("{s:o}", "files", list));
 }
@@ -144,7 +147,8 @@ static bool find(struct call *call, struct store_file *ret)
 	const char *id = call->params[0];
 	struct err e = { 0 };
 
-	if (store_is_id(id) && store_find_file(call->service->store, id, call->caller.owner, ret, &e) == 0)
+	if (store_is_id(id) &&
+		store_find_file(call->service->store, id, call->caller.owner, ret, &e) == 0)
 		return true;
 	if (e.kind != ERR_NONE && e.kind != ERR_NOT_FOUND)
 		reply_err(call, &e);
@@ -163,7 +167,9 @@ static void set_disposition(struct call *call, const char *name)
 		buf_addf(&b, "%c", *at >= ' ' && *at < 127 && !strchr("\"\\/", *at) ? *at : '_');
 	buf_add_str(&b, "\"; filename*=UTF-8''");
 	for (const unsigned char *at = (const unsigned char *)name; *at; at++)
-		if (*at < 128 && strchr("!#$&+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", *at))
+		if (*at < 128 &&
+			strchr("!#$&+-.^_`|~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
+				*at))
 			buf_addf(&b, "%c", *at);
 		else
 			buf_addf(&b, "%%%02X", *at);
@@ -217,7 +223,8 @@ static void on_removed(void *context, const struct err *e)
 		if (!e)
 			reply_nothing(call, 204);
 		else if (e->kind == ERR_NOT_FOUND)
-			reply_error(call, 404, "not_found", "File with ID '%s' not found", removing->id);
+			reply_error(call, 404, "not_found", "File with ID '%s' not found",
+				removing->id);
 		else
 			reply_err(call, e);
 	}

@@ -11,9 +11,10 @@ void health_contract(struct call *call)
 	bool is_well = hotcell_is_well(call->service->engines.current->hotcell);
 
 	reply_json(call, is_well ? 200 : 503,
-		json_pack("{s:s, s:o, s:s, s:s, s:b}", "status", is_well ? "ok" : "error", "message",
-			*problem ? json_string(problem) : json_null(), "version", CONTRACT_VERSION,
-			"hotcell_version", hotcell_version(), "ready", !*problem));
+		json_pack("{s:s, s:o, s:s, s:s, s:b}", "status", is_well ? "ok" : "error",
+			"message", *problem ? json_string(problem) : json_null(), "version",
+			CONTRACT_VERSION, "hotcell_version", hotcell_version(), "ready",
+			!*problem));
 }
 
 void health_live(struct call *call)
@@ -26,7 +27,8 @@ void health_ready(struct call *call)
 	const char *problem = service_not_ready(call->service);
 
 	if (*problem)
-		reply_json(call, 503, json_pack("{s:s, s:s}", "status", "not ready", "message", problem));
+		reply_json(call, 503,
+			json_pack("{s:s, s:s}", "status", "not ready", "message", problem));
 	else
 		reply_json(call, 200, json_pack("{s:s}", "status", "ok"));
 }

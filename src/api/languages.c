@@ -42,13 +42,14 @@ static bool is_warm(const struct call *call, const char *id)
 
 static json_t *describe(const struct call *call, const struct hotcell_language *l)
 {
-	return json_pack("{s:s, s:s, s:o, s:b, s:b, s:o, s:b, s:o, s:o, s:o, s:b, s:b, s:s, s:b}", "id", l->id,
-		"name", l->name, "version", l->version ? json_string_nocheck(l->version) : json_null(),
-		"installed", l->installed, "allowed", rights_allow_language(&call->caller.rights, l->id),
+	return json_pack("{s:s, s:s, s:o, s:b, s:b, s:o, s:b, s:o, s:o, s:o, s:b, s:b, s:s, s:b}",
+		"id", l->id, "name", l->name, "version",
+		l->version ? json_string_nocheck(l->version) : json_null(), "installed",
+		l->installed, "allowed", rights_allow_language(&call->caller.rights, l->id),
 		"isolation", isolations(call, l), "warm", is_warm(call, l->id), "profiles",
-		strings(l->profiles), "aliases", strings(l->aliases), "extensions", strings(l->extensions),
-		"compiles", l->compiles, "keeps_state", l->keeps_state, "install", l->install, "registered",
-		languages_is_registered(call->service, l->id));
+		strings(l->profiles), "aliases", strings(l->aliases), "extensions",
+		strings(l->extensions), "compiles", l->compiles, "keeps_state", l->keeps_state,
+		"install", l->install, "registered", languages_is_registered(call->service, l->id));
 }
 
 void languages_list(struct call *call)

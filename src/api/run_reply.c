@@ -37,8 +37,8 @@ static json_t *files(const struct job *job)
 		/* Directories are made by their files. */
 		if (strcmp(f->kind, "file") != 0)
 			continue;
-		o = json_pack("{s:o, s:s, s:I}", "path", reply_text(f->path, strlen(f->path)), "kind", "file",
-			"size_bytes", (json_int_t)f->size_bytes);
+		o = json_pack("{s:o, s:s, s:I}", "path", reply_text(f->path, strlen(f->path)),
+			"kind", "file", "size_bytes", (json_int_t)f->size_bytes);
 		json_object_set_new(o, "file_id", *f->id ? json_string(f->id) : json_null());
 		if (f->error)
 			json_object_set_new(o, "error", json_string(strerror(f->error)));
@@ -53,7 +53,8 @@ static json_t *usage(const struct job *job)
 
 	return json_pack("{s:I, s:I, s:I, s:I}", "cpu_ms", (json_int_t)(r->usage.cpu_us / 1000),
 		"peak_memory_bytes", (json_int_t)r->usage.peak_memory_bytes, "wall_us",
-		(json_int_t)r->duration_us, "queue_us", (json_int_t)(job->started_us - job->submitted_us));
+		(json_int_t)r->duration_us, "queue_us",
+		(json_int_t)(job->started_us - job->submitted_us));
 }
 
 static json_t *truncated(const struct job *job)
@@ -79,9 +80,9 @@ static json_t *compile(const struct job *job)
 
 	if (!c->present)
 		return json_null();
-	return json_pack("{s:o, s:o, s:i, s:I}", "stdout", output(&c->out, job->spec.max_output), "stderr",
-		output(&c->err, job->spec.max_output), "exit_code", c->exit_code, "duration_ms",
-		(json_int_t)(c->duration_us / 1000));
+	return json_pack("{s:o, s:o, s:i, s:I}", "stdout", output(&c->out, job->spec.max_output),
+		"stderr", output(&c->err, job->spec.max_output), "exit_code", c->exit_code,
+		"duration_ms", (json_int_t)(c->duration_us / 1000));
 }
 
 static const char *state_name(const struct hotcell_result *r)
@@ -97,7 +98,8 @@ json_t *run_reply_end(const struct job *job)
 	bool timed_out = r->reason == HOTCELL_TIMEOUT;
 	json_t *o = json_object();
 
-	json_object_set_new(o, "exit_code", r->exit_code < 0 ? json_null() : json_integer(r->exit_code));
+	json_object_set_new(
+		o, "exit_code", r->exit_code < 0 ? json_null() : json_integer(r->exit_code));
 	json_object_set_new(o, "timed_out", json_boolean(timed_out));
 	json_object_set_new(o, "duration_ms", json_integer((json_int_t)(r->duration_us / 1000)));
 	json_object_set_new(o, "files", files(job));

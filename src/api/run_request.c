@@ -20,14 +20,16 @@ enum hotcell_isolation run_request_isolation(struct body *b, json_t *o)
 {
 	static const char *const names[] = { "auto", "process", "container", "vm", NULL };
 
-	return (enum hotcell_isolation)body_choice(b, o, "isolation", names, HOTCELL_ISOLATION_AUTO);
+	return (enum hotcell_isolation)body_choice(
+		b, o, "isolation", names, HOTCELL_ISOLATION_AUTO);
 }
 
 enum hotcell_network run_request_network(struct body *b, json_t *o)
 {
 	static const char *const names[] = { "none", "host", NULL };
 
-	return body_choice(b, o, "network", names, 0) == 1 ? HOTCELL_NETWORK_HOST : HOTCELL_NETWORK_DEFAULT;
+	return body_choice(b, o, "network", names, 0) == 1 ? HOTCELL_NETWORK_HOST :
+							     HOTCELL_NETWORK_DEFAULT;
 }
 
 static enum config_reuse read_reuse(struct body *b, json_t *o, const struct config *config)
@@ -49,18 +51,20 @@ static void read_limits(struct body *b, json_t *o, struct hotcell_limits *ret)
 		return;
 	body_enter(b, "limits");
 	ret->cpu_ms = body_integer(b, limits, "cpu_ms", 1, c->cpu_max_ms, ret->cpu_ms);
-	ret->memory_bytes =
-		body_integer(b, limits, "memory_bytes", 1 << 20, c->memory_max_bytes, ret->memory_bytes);
+	ret->memory_bytes = body_integer(
+		b, limits, "memory_bytes", 1 << 20, c->memory_max_bytes, ret->memory_bytes);
 	ret->processes = body_integer(b, limits, "processes", 1, c->processes_max, ret->processes);
-	ret->disk_bytes = body_integer(b, limits, "disk_bytes", 1 << 16, c->disk_max_bytes, ret->disk_bytes);
-	ret->output_bytes = body_integer(b, limits, "output_bytes", 1, UINT32_MAX, ret->output_bytes);
+	ret->disk_bytes =
+		body_integer(b, limits, "disk_bytes", 1 << 16, c->disk_max_bytes, ret->disk_bytes);
+	ret->output_bytes =
+		body_integer(b, limits, "output_bytes", 1, UINT32_MAX, ret->output_bytes);
 	cpus = json_object_get(limits, "cpus");
 	if (json_is_number(cpus) && json_number_value(cpus) >= 0.01 &&
 		json_number_value(cpus) * 1000 <= (double)cpus_max)
 		ret->cpus_milli = (uint64_t)(json_number_value(cpus) * 1000);
 	else if (cpus && !json_is_null(cpus))
-		body_complain(b, "cpus", "value_error", cpus, "Value error, want a number from 0.01 to %g",
-			(double)cpus_max / 1000);
+		body_complain(b, "cpus", "value_error", cpus,
+			"Value error, want a number from 0.01 to %g", (double)cpus_max / 1000);
 	body_leave(b);
 }
 
@@ -86,7 +90,8 @@ char **run_request_env(struct body *b, json_t *o)
 	if (!env || json_object_size(env) == 0)
 		return NULL;
 	if (json_object_size(env) > WORDS_MAX) {
-		body_complain(b, "env", "too_long", json_null(), "There may be at most %d settings", WORDS_MAX);
+		body_complain(b, "env", "too_long", json_null(), "There may be at most %d settings",
+			WORDS_MAX);
 		return NULL;
 	}
 	list = xalloc((json_object_size(env) + 1) * sizeof(*list));
@@ -96,11 +101,13 @@ char **run_request_env(struct body *b, json_t *o)
 		const char *text = body_text(b, env, name);
 
 		if (!is_setting_name(name))
-			body_complain(b, name, "value_error", value, "Value error, it is no name for a setting");
+			body_complain(b, name, "value_error", value,
+				"Value error, it is no name for a setting");
 		else if (text)
 			list[count++] = xasprintf("%s=%s", name, text);
 		else if (json_is_null(value))
-			body_complain(b, name, "string_type", value, "Input should be a valid string");
+			body_complain(
+				b, name, "string_type", value, "Input should be a valid string");
 	}
 	body_leave(b);
 	return list;
@@ -119,7 +126,8 @@ static char **read_args(struct body *b, json_t *o)
 	list = xalloc((json_array_size(args) + 1) * sizeof(*list));
 	json_array_foreach(args, i, value)
 	{
-		if (json_is_string(value) && strlen(json_string_value(value)) == json_string_length(value)) {
+		if (json_is_string(value) &&
+			strlen(json_string_value(value)) == json_string_length(value)) {
 			list[count++] = xstrdup(json_string_value(value));
 			continue;
 		}
@@ -182,14 +190,16 @@ static int check_nesting(const struct spec *spec, struct refusal *refusal)
 	return failed;
 }
 
-static int find_stored(const struct call *call, const char *id, struct spec_file *ret, struct refusal *refusal)
+static int find_stored(
+	const struct call *call, const char *id, struct spec_file *ret, struct refusal *refusal)
 {
 	struct store_file file = { 0 };
 	struct err e = { 0 };
 
-	if (!store_is_id(id) || store_find_file(call->service->store, id, call->caller.owner, &file, &e))
-		return refuse(refusal, 404, "not_found", "File with ID '%s' not found for path '%s'.", id,
-			ret->path);
+	if (!store_is_id(id) ||
+		store_find_file(call->service->store, id, call->caller.owner, &file, &e))
+		return refuse(refusal, 404, "not_found",
+			"File with ID '%s' not found for path '%s'.", id, ret->path);
 	store_file_free(&file);
 	ret->host_path = store_file_path(call->service->store, id);
 	return 0;
@@ -201,7 +211,8 @@ static int decode_base64(json_t *text, struct spec_file *ret, struct refusal *re
 
 	if (!base64_decode(json_string_value(text), json_string_length(text), &bytes)) {
 		buf_free(&bytes);
-		return refuse(refusal, 422, "invalid", "content_base64 of '%s' is not base64.", ret->path);
+		return refuse(refusal, 422, "invalid", "content_base64 of '%s' is not base64.",
+			ret->path);
 	}
 	ret->data_len = bytes.len;
 	ret->data = buf_take(&bytes);
@@ -236,8 +247,8 @@ static int read_file(struct body *b, json_t *o, struct spec_file *ret, struct re
 	return 0;
 }
 
-int run_request_files(
-	struct body *b, json_t *o, struct spec_file **ret, size_t *ret_count, struct refusal *refusal)
+int run_request_files(struct body *b, json_t *o, struct spec_file **ret, size_t *ret_count,
+	struct refusal *refusal)
 {
 	json_t *list = body_list(b, o, "files", FILES_MAX);
 	size_t i;
@@ -266,8 +277,8 @@ int run_request_files(
 
 /* ---- what may be asked for ---- */
 
-int run_request_allow(const struct call *call, const char *language, enum hotcell_isolation isolation,
-	enum hotcell_network network, struct refusal *refusal)
+int run_request_allow(const struct call *call, const char *language,
+	enum hotcell_isolation isolation, enum hotcell_network network, struct refusal *refusal)
 {
 	const struct config *c = call->service->config;
 	const struct rights *rights = &call->caller.rights;
@@ -279,7 +290,8 @@ int run_request_allow(const struct call *call, const char *language, enum hotcel
 		return refuse(refusal, 403, "forbidden",
 			"network 'host' is not allowed by this service (setting allow_host_network).");
 	if (!rights_allow_isolation(rights, isolation))
-		return refuse(refusal, 403, "forbidden", "This key may not ask for an isolation that weak.");
+		return refuse(refusal, 403, "forbidden",
+			"This key may not ask for an isolation that weak.");
 	if (!rights_allow_network(rights, network))
 		return refuse(refusal, 403, "forbidden", "This key may not have a network.");
 	if (!rights_allow_language(rights, language))
@@ -301,12 +313,13 @@ int run_request_timeout(
 
 /* ---- all of it ---- */
 
-static int check_language(const struct call *call, struct spec *spec, const struct hotcell_language **ret,
-	struct refusal *refusal)
+static int check_language(const struct call *call, struct spec *spec,
+	const struct hotcell_language **ret, struct refusal *refusal)
 {
 	*ret = engine_language(call->service->engines.current, spec->language);
 	if (!*ret)
-		return refuse(refusal, 400, "unknown_language", "unknown language '%s'", spec->language);
+		return refuse(
+			refusal, 400, "unknown_language", "unknown language '%s'", spec->language);
 	free(spec->language);
 	spec->language = xstrdup((*ret)->id);
 	return 0;
@@ -358,7 +371,8 @@ static char *copy(const char *text)
 static int check_names(const struct spec *spec, struct refusal *refusal)
 {
 	if (spec->user && strlen(spec->user) > SPEC_NAME_MAX)
-		return refuse(refusal, 422, "invalid", "user may have at most %d bytes.", SPEC_NAME_MAX);
+		return refuse(
+			refusal, 422, "invalid", "user may have at most %d bytes.", SPEC_NAME_MAX);
 	if (spec->entry && run_request_path(spec->entry, NULL, refusal))
 		return -1;
 	for (size_t i = 0; i < spec->files_count; i++)
@@ -368,15 +382,19 @@ static int check_names(const struct spec *spec, struct refusal *refusal)
 }
 
 /* A run may be stricter than the config, not laxer. */
-static int check_reuse(const struct config *config, enum config_reuse reuse, struct refusal *refusal)
+static int check_reuse(
+	const struct config *config, enum config_reuse reuse, struct refusal *refusal)
 {
-	if (reuse == CONFIG_REUSE_NEVER || config->reuse == CONFIG_REUSE_ALWAYS || reuse == config->reuse)
+	if (reuse == CONFIG_REUSE_NEVER || config->reuse == CONFIG_REUSE_ALWAYS ||
+		reuse == config->reuse)
 		return 0;
-	return refuse(refusal, 403, "forbidden", "This service does not reuse machines that much (setting reuse).");
+	return refuse(refusal, 403, "forbidden",
+		"This service does not reuse machines that much (setting reuse).");
 }
 
 /* Said by default for all languages, it is meant for those that can. */
-static bool wants_last_line(json_t *o, const struct spec *spec, const struct hotcell_language *language)
+static bool wants_last_line(
+	json_t *o, const struct spec *spec, const struct hotcell_language *language)
 {
 	bool is_said = json_is_true(json_object_get(o, "last_line_interactive"));
 
@@ -398,7 +416,8 @@ static int finish_reading(
 		return refuse(refusal, 400, "dependencies",
 			"dependencies cannot be installed by this version; it runs what is installed on the machine.");
 	if (run_request_allow(call, language->id, spec->isolation, spec->network, refusal) ||
-		check_names(spec, refusal) || check_reuse(call->service->config, spec->reuse, refusal))
+		check_names(spec, refusal) ||
+		check_reuse(call->service->config, spec->reuse, refusal))
 		return -1;
 	/* Where only a vm will do, what is left to us must not end in a container. */
 	if (spec->isolation == HOTCELL_ISOLATION_AUTO)
@@ -409,8 +428,8 @@ static int finish_reading(
 }
 
 /* What a session has is what its runs have. */
-static int take_from_session(
-	const struct session *session, struct body *b, json_t *o, struct spec *spec, struct refusal *refusal)
+static int take_from_session(const struct session *session, struct body *b, json_t *o,
+	struct spec *spec, struct refusal *refusal)
 {
 	const struct session_config *c = &session->config;
 
@@ -434,8 +453,8 @@ int run_request_read(struct body *b, json_t *o, struct spec *ret, struct refusal
 	return run_request_read_in(b, o, NULL, ret, refusal);
 }
 
-int run_request_read_in(
-	struct body *b, json_t *o, const struct session *session, struct spec *ret, struct refusal *refusal)
+int run_request_read_in(struct body *b, json_t *o, const struct session *session, struct spec *ret,
+	struct refusal *refusal)
 {
 	const struct config *config = b->call->service->config;
 	const char *language = body_text(b, o, "language");
@@ -463,9 +482,11 @@ int run_request_read_in(
 		read_limits(b, o, &ret->limits);
 	failed = session && take_from_session(session, b, o, ret, refusal);
 	failed = failed ||
-		 run_request_timeout(b, o, config->timeout_default_ms, &ret->limits.wall_ms, refusal) ||
+		 run_request_timeout(
+			 b, o, config->timeout_default_ms, &ret->limits.wall_ms, refusal) ||
 		 run_request_files(b, o, &ret->files, &ret->files_count, refusal);
-	failed = failed || !body_is_good(b, refusal) || finish_reading(b, o, may_cache, ret, refusal);
+	failed = failed || !body_is_good(b, refusal) ||
+		 finish_reading(b, o, may_cache, ret, refusal);
 	if (failed)
 		spec_free(ret);
 	return failed ? -1 : 0;

@@ -36,7 +36,9 @@ static int newest_first(const void *a, const void *b)
 	const struct job *left = *(const struct job *const *)a;
 	const struct job *right = *(const struct job *const *)b;
 
-	return left->submitted_us < right->submitted_us ? 1 : left->submitted_us > right->submitted_us ? -1 : 0;
+	return left->submitted_us < right->submitted_us ? 1 :
+	       left->submitted_us > right->submitted_us ? -1 :
+							  0;
 }
 
 /* What goes on, and what ended of late: it may not have reached the history. */
@@ -89,8 +91,8 @@ static void reply_from_history(struct call *call)
 	struct store_run run = { 0 };
 	struct err e = { 0 };
 
-	if (!store_is_id(call->params[0]) ||
-		store_find_run(call->service->store, call->params[0], call->caller.owner, &run, &e)) {
+	if (!store_is_id(call->params[0]) || store_find_run(call->service->store, call->params[0],
+						     call->caller.owner, &run, &e)) {
 		not_found(call);
 		return;
 	}

@@ -55,7 +55,8 @@ bool base64_decode(const char *text, size_t len, struct buf *ret)
 
 void base64_encode(const void *data, size_t len, struct buf *ret)
 {
-	static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	static const char letters[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 	const uint8_t *in = data;
 	char *out = buf_reserve(ret, len / 3 * 4 + 5);
 	size_t at = 0;

@@ -36,11 +36,11 @@ static inline void list_add_last(struct list *head, struct list *l)
 	head->prev = l;
 }
 
-#define container_of(pointer, type, member) ((type *)((char *)(pointer) - offsetof(type, member)))
+#define container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 
 /* `at` may be removed, but nothing else. */
 #define list_each(at, next_, head)                                                                 \
-	for (struct list *at = (head)->next, *next_ = at->next; at != (head);                     \
+	for (struct list *at = (head)->next, *next_ = at->next; at != (head);                      \
 		at = next_, next_ = at->next)
 
 #endif

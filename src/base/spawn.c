@@ -109,7 +109,6 @@ static int spawn(struct birth *b, int *ret_pid_fd, struct err *e)
 	return 0;
 }
 
-
 int spawn_program(
 	const char *path, const char *const *argv, int socket_fd, int *ret_pid_fd, struct err *e)
 {

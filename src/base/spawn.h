@@ -11,6 +11,7 @@
 enum { SPAWN_SOCKET_FD = 3 };
 
 /* argv[0] is what it is called; `path` is what it is. *ret_pid_fd is to be waited for with __WALL. */
-int spawn_program(const char *path, const char *const *argv, int socket_fd, int *ret_pid_fd, struct err *e);
+int spawn_program(
+	const char *path, const char *const *argv, int socket_fd, int *ret_pid_fd, struct err *e);
 
 #endif

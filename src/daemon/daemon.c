@@ -29,7 +29,7 @@ struct daemon {
 	unsigned doors_count;
 	uv_prepare_t before_wait;
 	uv_signal_t signals[2];
-	uv_timer_t look;  /* whether it is ready, or drained */
+	uv_timer_t look;    /* whether it is ready, or drained */
 	uv_poll_t settings; /* that the supervisor sends */
 	int64_t drain_ends_ms;
 	int status;
@@ -187,7 +187,8 @@ static void on_ready_look(uv_timer_t *timer)
 	log_info("daemon.ready", { "pid", .number = (int64_t)getpid() });
 }
 
-static int start_warden(void *context, const char *isolation, int *ret_socket, struct hotcell_error *error)
+static int start_warden(
+	void *context, const char *isolation, int *ret_socket, struct hotcell_error *error)
 {
 	struct daemon *d = context;
 	struct err e = { 0 };

@@ -21,7 +21,8 @@ static const char *const kind_names[] = {
 };
 
 /* What was collected so far, and from then on all that comes. A descriptor that takes no more is left alone. */
-static void overflow(struct hotcell_work *work, const struct collected *out, const struct msg_output *m)
+static void overflow(
+	struct hotcell_work *work, const struct collected *out, const struct msg_output *m)
 {
 	if (!work->has_overflown) {
 		work->has_overflown = true;
@@ -41,7 +42,8 @@ void collect_output(struct hotcell_work *work, const struct msg_output *m)
 	size_t room = work->max_output > c->bytes.len ? work->max_output - c->bytes.len : 0;
 	size_t take = m->data_len < room ? m->data_len : room;
 
-	if (work->request.open_overflow && !compiling && (take < m->data_len || work->has_overflown))
+	if (work->request.open_overflow && !compiling &&
+		(take < m->data_len || work->has_overflown))
 		overflow(work, work->out[0], m);
 	buf_add(&c->bytes, m->data, take);
 	c->truncated |= take < m->data_len;

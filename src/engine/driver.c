@@ -86,8 +86,6 @@ int driver_check_keep(const struct hotcell_request *q, const struct tool *tool,
 	if (wish->kind == ISOLATION_PROCESS)
 		return err_set(e, ERR_UNAVAILABLE,
 			"state is kept in vm and container isolation, and this is process isolation");
-	if (!cell)
-		return err_set(e, ERR_INPUT, "state is kept only in a cell that was made before");
 	if (q->trace)
 		return err_set(e, ERR_INPUT, "a run that keeps its state cannot be traced");
 	if (cell->session && cell->session != tool->candidate)

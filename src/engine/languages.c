@@ -51,7 +51,8 @@ static int describe(
 	ret->installed = tool_find(h, l, true, ISOLATION_CONTAINER, &tool, e) == 0;
 	ret->version = take_ptr(&tool.version);
 	ret->compiles = compiles(l, &tool);
-	ret->last_line = tool.candidate && tool_command(&tool.candidate->last_line, &l->last_line)->count > 0;
+	ret->last_line = tool.candidate &&
+			 tool_command(&tool.candidate->last_line, &l->last_line)->count > 0;
 	ret->keeps_state = ret->installed && l->keeps_state != LANGUAGE_KEEPS_NO &&
 			   driver_is_possible(h, &tool);
 	tool_free(&tool);

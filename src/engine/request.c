@@ -227,6 +227,15 @@ int request_stage_inputs(
 	return 0;
 }
 
+/* A kept interpreter gets the text, and leaves no file behind that nobody has asked for. */
+bool request_goes_as_text(const struct hotcell_request *q, const struct language *language)
+{
+	enum { ROOM = 4096 }; /* for all else that a request says */
+
+	return q->keep && q->code && language->keeps_state == LANGUAGE_KEEPS_YES && !q->args &&
+	       !q->env && request_code_length(q) <= FRAME_DATA_MAX - ROOM;
+}
+
 int request_stage(const struct hotcell_request *q, const struct tool *tool, struct staging *ret,
 	char **ret_entry, struct err *e)
 {
@@ -239,7 +248,8 @@ int request_stage(const struct hotcell_request *q, const struct tool *tool, stru
 		if (staging_has(ret, entry))
 			return err_set(e, ERR_INPUT,
 				"File path '%s' is reserved for the execution entrypoint.", entry);
-		if (staging_add_data(ret, entry, q->code, request_code_length(q), e))
+		if (!request_goes_as_text(q, tool->language) &&
+			staging_add_data(ret, entry, q->code, request_code_length(q), e))
 			return -1;
 	} else if (!entry) {
 		if (ret->count != 1 || ret->items[0].kind != FILE_REGULAR)

@@ -23,6 +23,8 @@ int request_stage_inputs(
 /* What goes into the workspace, and which file of it is run. */
 int request_stage(const struct hotcell_request *q, const struct tool *tool, struct staging *ret,
 	char **ret_entry, struct err *e);
+/* Whether the code of a run that keeps is in the request alone, and in no file. */
+bool request_goes_as_text(const struct hotcell_request *q, const struct language *language);
 /* What a warm machine's driver is asked. */
 int request_build_warm(struct hotcell_work *work, struct err *e);
 /* The same as a REQUEST frame in h->out. */

@@ -1,4 +1,4 @@
-#include "engine/work.h"
+#include "engine/request.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -165,6 +165,9 @@ void result_complete(struct hotcell_work *work)
 	const struct usage *u = &work->usage;
 
 	result_note_limits(work);
+	if (work->request.cell && work->request.code && !work->clears && !work->request.cell_ends &&
+		!request_goes_as_text(&work->request, work->tool.language))
+		r->code_file = xstrdup(work->entry);
 	r->reason = reason_of(work);
 	r->exit_code =
 		work->ended_without_exit ? 128 + SIGKILL : exit_code_of(work->exited.wait_status);
@@ -203,6 +206,7 @@ void hotcell_result_free(struct hotcell_result *r)
 	free(r->compile.out.data);
 	free(r->compile.err.data);
 	free(r->language);
+	free(r->code_file);
 	for (size_t i = 0; i < r->files_count; i++)
 		free(r->files[i].path);
 	free(r->files);

@@ -4,6 +4,8 @@
 #include "base/own.h"
 #include "wire/vmm_warm.h"
 
+#include <errno.h>
+
 enum { BACKSTOP_MS = 5000, CANCEL_REPEAT_MS = 50, CANCEL_TRIES = 60 };
 
 #define TO(step) (1U << WORK_##step)
@@ -491,8 +493,24 @@ void run_on_usage(struct hotcell_work *work, const struct usage *usage)
 	step_if_settled(work);
 }
 
+/* The program has ended well before; what it left is lost. */
+static void note_lost_files(struct hotcell_work *work)
+{
+	struct hotcell_result *r = work->result;
+
+	if (work->step == WORK_SETTLING && !work->have_list)
+		r->files_incomplete = true;
+	if (!work->request.output_dir && !work->request.open_file)
+		return;
+	for (size_t i = work->step == WORK_GETTING ? work->get_at : 0; i < r->files_count; i++)
+		if (!r->files[i].error)
+			r->files[i].error = EIO;
+}
+
 void run_on_gone(struct hotcell_work *work)
 {
+	if (work->step == WORK_SETTLING || work->step == WORK_GETTING)
+		note_lost_files(work);
 	work->usage = work->cell->last_usage;
 	if (work->step == WORK_SETTLING || work->step == WORK_GETTING)
 		collect_give_up(work);

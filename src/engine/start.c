@@ -50,7 +50,7 @@ static int begin(struct hotcell_work *work, const struct cell_wish *wish, struct
 	if (work->request.keep)
 		note_session(work);
 	/* Its program begins now, and so does its time. */
-	if (work->by_driver)
+	if (work->by_driver && !work->continues)
 		cell_limit(work->cell, &work->cell->limits);
 	if ((work->profile || work->by_driver) && request_build_warm(work, e))
 		return -1;
@@ -143,8 +143,9 @@ static int choose_keeper(struct hotcell_work *work, const struct cell_wish *wish
 	const struct hotcell_request *q = &work->request;
 	struct hotcell_cell *cell = q->cell;
 
-	if (cell)
-		line_notice(cell);
+	if (!cell)
+		return err_set(e, ERR_INPUT, "state is kept only in a cell that was made before");
+	line_notice(cell);
 	if (driver_check_keep(q, &work->tool, wish, e))
 		return -1;
 	work->by_driver = cell->session ? cell->session_by_driver :

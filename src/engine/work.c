@@ -12,7 +12,8 @@ struct hotcell_work *work_new(struct hotcell *h, const struct hotcell_request *r
 	work->engine = h;
 	work->request = *request;
 	work->max_output = request->max_output ? request->max_output : MAX_OUTPUT_DEFAULT;
-	work->stage_fd = work->get_fd = work->out_dir_fd = work->snapshot_fd = work->overflow_fd = -1;
+	work->stage_fd = work->get_fd = work->out_dir_fd = work->snapshot_fd = work->overflow_fd =
+		-1;
 	work->timer.on_time = work_on_time;
 	return work;
 }

@@ -205,7 +205,8 @@ static void send_away_late(struct admission *a, struct owner *o, int64_t now_us)
 			return;
 		take_out(a, o, job);
 		a->service->metrics.refused++;
-		job_fail(job, 429, HOTCELL_ERROR_LIMIT, "it waited for %llu s, and no place became free",
+		job_fail(job, 429, HOTCELL_ERROR_LIMIT,
+			"it waited for %llu s, and no place became free",
 			(unsigned long long)a->service->config->queue_wait_max_s);
 	}
 }

@@ -36,7 +36,8 @@ void admission_leave(struct admission *a);
 /* One that waits will not be started. */
 void admission_forget(struct admission *a, struct job *job);
 /* Whether this caller may have another run this minute, counting it; *ret_wait_s: else after so long. */
-bool admission_count_run(struct admission *a, const struct caller *caller, unsigned runs, unsigned *ret_wait_s);
+bool admission_count_run(
+	struct admission *a, const struct caller *caller, unsigned runs, unsigned *ret_wait_s);
 /* Every second: those that have waited too long, owners that are gone. */
 void admission_tick(struct admission *a);
 /* How long one who is sent away should stay away. */

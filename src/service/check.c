@@ -38,8 +38,10 @@ static char *describe(const struct job *job)
 	char *text;
 
 	json_object_set_new(o, "owner", json_string(job->caller.owner));
-	json_object_set_new(o, "code", spec->code ? json_stringn_nocheck(spec->code, spec->code_len) : json_null());
-	json_object_set_new(o, "network", json_string(spec->network == HOTCELL_NETWORK_HOST ? "host" : "none"));
+	json_object_set_new(o, "code",
+		spec->code ? json_stringn_nocheck(spec->code, spec->code_len) : json_null());
+	json_object_set_new(
+		o, "network", json_string(spec->network == HOTCELL_NETWORK_HOST ? "host" : "none"));
 	json_object_set_new(o, "timeout_ms", json_integer((json_int_t)spec->limits.wall_ms));
 	text = json_dumps(o, JSON_COMPACT);
 	json_decref(o);
@@ -92,7 +94,8 @@ static void decide(struct check *c)
 	if (job->state != JOB_CHECKING)
 		; /* cancelled meanwhile */
 	else if (c->is_late)
-		job_fail(job, 403, HOTCELL_ERROR_UNAVAILABLE, "the check of this service took too long");
+		job_fail(job, 403, HOTCELL_ERROR_UNAVAILABLE,
+			"the check of this service took too long");
 	else if (c->status == 0)
 		job_let_through(job);
 	else
@@ -117,9 +120,9 @@ static void on_alloc(uv_handle_t *handle, size_t wanted, uv_buf_t *ret)
 
 	(void)wanted;
 	/* What is too long is read, and forgotten. */
-	*ret = c->reason_len < REASON_MAX ?
-		       uv_buf_init(c->reason + c->reason_len, (unsigned)(REASON_MAX - c->reason_len)) :
-		       uv_buf_init(scratch, sizeof(scratch));
+	*ret = c->reason_len < REASON_MAX ? uv_buf_init(c->reason + c->reason_len,
+						    (unsigned)(REASON_MAX - c->reason_len)) :
+					    uv_buf_init(scratch, sizeof(scratch));
 }
 
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
@@ -175,8 +178,10 @@ static void ask(struct job *job)
 	static char lang[] = "LANG=C.UTF-8";
 	char *environment[] = { path, lang, NULL };
 	uv_stdio_container_t streams[3] = {
-		{ .flags = UV_CREATE_PIPE | UV_READABLE_PIPE, .data.stream = (uv_stream_t *)&c->input },
-		{ .flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE, .data.stream = (uv_stream_t *)&c->output },
+		{ .flags = UV_CREATE_PIPE | UV_READABLE_PIPE,
+			.data.stream = (uv_stream_t *)&c->input },
+		{ .flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE,
+			.data.stream = (uv_stream_t *)&c->output },
 		{ .flags = UV_IGNORE },
 	};
 	uv_process_options_t options = {
@@ -201,7 +206,8 @@ static void ask(struct job *job)
 		log_error("check.failed", { "text", .text = uv_strerror(failed) });
 		c->has_exited = c->output_ended = true;
 		c->status = 1;
-		snprintf(c->reason, sizeof(c->reason), "the check of this service could not be started");
+		snprintf(c->reason, sizeof(c->reason),
+			"the check of this service could not be started");
 		decide(c);
 		return;
 	}

@@ -55,7 +55,8 @@ static void settle_preparations(struct engine *n)
 		found = false;
 		list_each(at, next, &n->preparations)
 		{
-			struct engine_preparation *p = container_of(at, struct engine_preparation, link);
+			struct engine_preparation *p =
+				container_of(at, struct engine_preparation, link);
 			struct hotcell_error e;
 			int failed;
 
@@ -106,8 +107,8 @@ static void begin(struct engine *n, struct engine_op *op)
 		uv_idle_start(&n->soon, on_soon);
 }
 
-int engine_run(
-	struct engine *n, const struct hotcell_request *q, struct engine_op *op, struct hotcell_error *e)
+int engine_run(struct engine *n, const struct hotcell_request *q, struct engine_op *op,
+	struct hotcell_error *e)
 {
 	if (hotcell_start(n->hotcell, q, &op->work, e))
 		return -1;
@@ -194,7 +195,8 @@ static void parse_warm(const char *text, struct warm_words *ret)
 	*ret = (struct warm_words){ .isolation = HOTCELL_ISOLATION_AUTO };
 	snprintf(ret->language, sizeof(ret->language), "%.*s", (int)id, text);
 	if (colon)
-		snprintf(ret->profile, sizeof(ret->profile), "%.*s", (int)(len - id - 1), colon + 1);
+		snprintf(
+			ret->profile, sizeof(ret->profile), "%.*s", (int)(len - id - 1), colon + 1);
 	if (at && strcmp(at + 1, "container") == 0)
 		ret->isolation = HOTCELL_ISOLATION_CONTAINER;
 	if (at && strcmp(at + 1, "vm") == 0)
@@ -220,7 +222,8 @@ static void list_warm(struct engine *n, const struct warm_words *w)
 
 	warm_request(w, &q);
 	if (hotcell_plan(n->hotcell, &q, &plan, &e)) {
-		log_warning("warm.failed", { "language", .text = w->language }, { "text", .text = e.text });
+		log_warning("warm.failed", { "language", .text = w->language },
+			{ "text", .text = e.text });
 		return;
 	}
 	pool_list(&n->service->pools, n,
@@ -291,8 +294,8 @@ static void on_wanted(struct engine_preparation *p, const struct hotcell_error *
 	struct wanted *w = container_of(p, struct wanted, preparation);
 
 	if (failure)
-		log_warning("warm.failed", { "language", .text = w->language }, { "profile", .text = w->profile },
-			{ "text", .text = failure->text });
+		log_warning("warm.failed", { "language", .text = w->language },
+			{ "profile", .text = w->profile }, { "text", .text = failure->text });
 }
 
 /* Remembered, whatever comes of it: it is not tried again. */
@@ -311,7 +314,8 @@ void engine_want(struct engine *n, const char *language, const char *profile)
 	list_init(&w->preparation.link);
 	map_put(&n->wanted, key, w);
 	engine_prepare(n,
-		&(struct hotcell_request){ .language = w->language, .code = "", .profile = w->profile },
+		&(struct hotcell_request){
+			.language = w->language, .code = "", .profile = w->profile },
 		&w->preparation, &ignored);
 }
 
@@ -358,10 +362,13 @@ static void ask_next_version(struct engine *n)
 	struct hotcell_error ignored;
 
 	while (n->asked < n->languages_count) {
-		struct hotcell_request q = { .language = n->languages[n->asked].id, .code = "", .cold = 1 };
+		struct hotcell_request q = {
+			.language = n->languages[n->asked].id, .code = "", .cold = 1
+		};
 
 		n->warming.on_done = on_version;
-		if (n->languages[n->asked].installed && engine_prepare(n, &q, &n->warming, &ignored) == 0)
+		if (n->languages[n->asked].installed &&
+			engine_prepare(n, &q, &n->warming, &ignored) == 0)
 			return;
 		n->asked++;
 	}
@@ -444,7 +451,8 @@ static void on_problem(void *context, const char *text)
 	log_warning("language.unusable", { "text", .text = text });
 }
 
-static int open_one(struct service *s, const char *more_languages, struct engine **ret, struct err *e)
+static int open_one(
+	struct service *s, const char *more_languages, struct engine **ret, struct err *e)
 {
 	struct engine *n = xalloc(sizeof(*n));
 	size_t count = s->config->language_dirs.count;
@@ -540,8 +548,7 @@ void engines_close(struct service *s)
 {
 	struct engines *all = &s->engines;
 
-	list_each(at, next, &all->old)
-		engine_close(container_of(at, struct engine, link));
+	list_each(at, next, &all->old) engine_close(container_of(at, struct engine, link));
 	if (all->next)
 		engine_close(take_ptr(&all->next));
 	if (all->current)

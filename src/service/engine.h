@@ -33,7 +33,8 @@ struct engine_preparation {
 	struct engine *engine; /* NULL: none does */
 	struct hotcell_preparation *preparation;
 	/* `failure` is NULL if it is ready. */
-	void (*on_done)(struct engine_preparation *preparation, const struct hotcell_error *failure);
+	void (*on_done)(
+		struct engine_preparation *preparation, const struct hotcell_error *failure);
 };
 
 struct engine {
@@ -49,8 +50,8 @@ struct engine {
 	struct engine_preparation warming; /* the next of the config's `warm` */
 	size_t warmed;                     /* how many of them are ready, or cannot be */
 	bool is_warm;                      /* all of them */
-	struct map wanted;                 /* "language:profile" that runs have asked for, listed or not */
-	size_t asked;                      /* how many languages have told their version */
+	struct map wanted;   /* "language:profile" that runs have asked for, listed or not */
+	size_t asked;        /* how many languages have told their version */
 	unsigned references; /* cells of pools and sessions, and ops */
 	bool is_closing;
 };
@@ -59,9 +60,9 @@ struct engines {
 	struct engine *current;
 	struct engine *next; /* warms up to take its place */
 	struct list old;
-	char *languages_dir;   /* of those that were registered at run time */
-	char *trial_dir;       /* of one that is about to be */
-	struct map registered; /* their ids */
+	char *languages_dir;             /* of those that were registered at run time */
+	char *trial_dir;                 /* of one that is about to be */
+	struct map registered;           /* their ids */
 	struct languages_change *change; /* under way, or NULL */
 };
 
@@ -85,9 +86,10 @@ int engine_prepare(struct engine *n, const struct hotcell_request *q, struct eng
 /* Makes a snapshot for such runs in the background, unless that was tried before. */
 void engine_want(struct engine *n, const char *language, const char *profile);
 /* Each returns 0, and op->on_done is called later, or -1 and it is not. */
-int engine_run(struct engine *n, const struct hotcell_request *q, struct engine_op *op, struct hotcell_error *e);
-int engine_files(struct engine *n, struct hotcell_cell *cell, const struct hotcell_files *what, struct engine_op *op,
+int engine_run(struct engine *n, const struct hotcell_request *q, struct engine_op *op,
 	struct hotcell_error *e);
+int engine_files(struct engine *n, struct hotcell_cell *cell, const struct hotcell_files *what,
+	struct engine_op *op, struct hotcell_error *e);
 /* The op ends soon, as cancelled. */
 void engine_cancel(struct engine_op *op);
 /* Gives up on it: on_done is not called. */

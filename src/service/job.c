@@ -32,14 +32,16 @@ static bool job_goto(struct job *job, enum job_state state)
 
 const char *job_state_name(const struct job *job)
 {
-	static const char *const names[] = { "new", "checking", "queued", "running", "storing", "done" };
+	static const char *const names[] = { "new", "checking", "queued", "running", "storing",
+		"done" };
 
 	return names[job->state];
 }
 
 /* ---- beginning and end ---- */
 
-static void on_done(struct engine_op *op, struct hotcell_result *result, const struct hotcell_error *failure);
+static void on_done(
+	struct engine_op *op, struct hotcell_result *result, const struct hotcell_error *failure);
 
 struct job *job_new(struct service *s, const struct caller *caller, struct spec *spec)
 {
@@ -79,8 +81,7 @@ void job_release(struct job *job)
 {
 	if (!job || --job->references)
 		return;
-	list_each(at, next, &job->log)
-		drop_event(job, container_of(at, struct event, link));
+	list_each(at, next, &job->log) drop_event(job, container_of(at, struct event, link));
 	for (size_t i = 0; i < job->files_count; i++) {
 		own_close(&job->files[i].blob_fd);
 		free(job->files[i].path);
@@ -204,7 +205,8 @@ void job_continue(struct job_watch *watch)
 }
 
 /* A stream that nobody takes is held back at its source; only the log of one that goes on by itself has an end. */
-static void on_output(void *context, enum hotcell_stream stream, int compiling, const char *data, size_t len)
+static void on_output(
+	void *context, enum hotcell_stream stream, int compiling, const char *data, size_t len)
 {
 	struct job *job = context;
 	struct event *event;
@@ -221,8 +223,7 @@ static void on_output(void *context, enum hotcell_stream stream, int compiling, 
 	list_init(&event->link);
 	list_add_last(&job->log, &event->link);
 	job->log_bytes += len;
-	list_each(at, next, &job->watches)
-		job_pump(container_of(at, struct job_watch, link));
+	list_each(at, next, &job->watches) job_pump(container_of(at, struct job_watch, link));
 	trim_log(job);
 	pause_or_go_on(job);
 }
@@ -293,7 +294,8 @@ static void on_stored(void *context, const struct err *e)
 	job_release(job);
 }
 
-static void store(struct job *job, size_t index, const char *name, int fd, uint64_t size, char *ret_id)
+static void store(
+	struct job *job, size_t index, const char *name, int fd, uint64_t size, char *ret_id)
 {
 	double now_s = service_now_s();
 	uint64_t ttl_s = job->service->config->file_ttl_s;
@@ -396,7 +398,8 @@ static void fill_request(struct job *job, struct hotcell_request *q)
 		.stdin_len = spec->stdin_len,
 		.isolation = spec->isolation,
 		.network = spec->network,
-		.limits = job->session ? service_limits_beyond(job->service, &spec->limits) : spec->limits,
+		.limits = job->session ? service_limits_beyond(job->service, &spec->limits) :
+					 spec->limits,
 		.limits_default = &job->service->limits,
 		.max_output = spec->max_output,
 		.last_line = spec->last_line,
@@ -493,8 +496,8 @@ void job_start(struct job *job)
 /* A cell that was gone before anything began, through no fault of the run's: once more, in another one. */
 static bool try_again(struct job *job, const struct hotcell_error *failure)
 {
-	if (failure->kind != HOTCELL_ERROR_GONE || job->is_again || job->session || job->is_cancelled ||
-		!list_is_empty(&job->log))
+	if (failure->kind != HOTCELL_ERROR_GONE || job->is_again || job->session ||
+		job->is_cancelled || !list_is_empty(&job->log))
 		return false;
 	job->is_again = true;
 	give_cell(job, false);
@@ -503,7 +506,8 @@ static bool try_again(struct job *job, const struct hotcell_error *failure)
 	return true;
 }
 
-static void on_done(struct engine_op *op, struct hotcell_result *result, const struct hotcell_error *failure)
+static void on_done(
+	struct engine_op *op, struct hotcell_result *result, const struct hotcell_error *failure)
 {
 	struct job *job = container_of(op, struct job, op);
 
@@ -604,8 +608,7 @@ void job_abandon(struct job *job)
 	give_cell(job, false);
 	if (job->engine)
 		engine_release(take_ptr(&job->engine));
-	list_each(at, next, &job->watches)
-		list_remove(at);
+	list_each(at, next, &job->watches) list_remove(at);
 	session_turn_forget(&job->turn);
 	if (job_goto(job, JOB_DONE))
 		job_release(job);

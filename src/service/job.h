@@ -33,7 +33,8 @@ struct job_watch {
 	struct list *sent; /* the last event of the log that it has had */
 	/* Another piece of output: false if there is no room for more now; job_continue() goes on. NULL: it is
 	 * not interested. */
-	bool (*on_output)(struct job_watch *watch, enum hotcell_stream stream, const char *data, size_t len);
+	bool (*on_output)(
+		struct job_watch *watch, enum hotcell_stream stream, const char *data, size_t len);
 	/* A check has let it through: it waits for a place, or runs. NULL: not interested. */
 	void (*on_entered)(struct job_watch *watch);
 	/* Once. The watch is out of the list already. */

@@ -118,7 +118,8 @@ static int check_names(const struct service *s, const struct language *l, struct
 		const struct hotcell_language *other = engine_language(n, l->aliases.at[i]);
 
 		if (other && strcmp(other->id, l->id) != 0)
-			return err_set(e, ERR_INPUT, "aliases: '%s' is %s already", l->aliases.at[i], other->id);
+			return err_set(e, ERR_INPUT, "aliases: '%s' is %s already",
+				l->aliases.at[i], other->id);
 	}
 	return 0;
 }
@@ -186,14 +187,16 @@ static void on_stored(void *context, const struct err *e)
 	}
 	map_put(&s->engines.registered, change->id, s);
 	if (write_file(s->engines.languages_dir, change->id, change->text, &failure))
-		log_error("languages.failed", { "id", .text = change->id }, { "text", .text = failure.text });
+		log_error("languages.failed", { "id", .text = change->id },
+			{ "text", .text = failure.text });
 	engines_warm_next(s);
 }
 
 /* Its program has answered in a cell of its own. */
 static void on_prepared(struct engine_preparation *preparation, const struct hotcell_error *failure)
 {
-	struct languages_change *change = container_of(preparation, struct languages_change, preparation);
+	struct languages_change *change =
+		container_of(preparation, struct languages_change, preparation);
 	struct err e = { 0 };
 
 	if (failure) {
@@ -214,7 +217,8 @@ static void on_prepared(struct engine_preparation *preparation, const struct hot
 static int begin(struct service *s, struct languages_change *change, struct err *e)
 {
 	if (s->engines.change || s->engines.next)
-		return err_set(e, ERR_LIMIT, "another change of languages is under way; try again in a moment");
+		return err_set(e, ERR_LIMIT,
+			"another change of languages is under way; try again in a moment");
 	change->service = s;
 	return 0;
 }
@@ -237,7 +241,8 @@ int languages_register(struct service *s, json_t *definition, const char *owner,
 	struct hotcell_request q = { .code = "" };
 	struct hotcell_error error;
 
-	if (begin(s, change, e) || check(s, text, &id, e) || write_file(s->engines.trial_dir, id, text, e) ||
+	if (begin(s, change, e) || check(s, text, &id, e) ||
+		write_file(s->engines.trial_dir, id, text, e) ||
 		engines_open_next(s, s->engines.trial_dir, e))
 		return -1;
 	q.language = id;
@@ -270,11 +275,13 @@ static void on_removed(void *context, const struct err *e)
 	finish(change, e ? e : &failure);
 }
 
-int languages_unregister(struct service *s, const char *id, struct languages_change *change, struct err *e)
+int languages_unregister(
+	struct service *s, const char *id, struct languages_change *change, struct err *e)
 {
 	if (!languages_is_registered(s, id))
 		return engine_language(s->engines.current, id) ?
-			       err_set(e, ERR_INPUT, "'%s' was not registered: it cannot be removed", id) :
+			       err_set(e, ERR_INPUT,
+				       "'%s' was not registered: it cannot be removed", id) :
 			       err_set(e, ERR_NOT_FOUND, "Language '%s' not found", id);
 	if (begin(s, change, e))
 		return -1;

@@ -29,9 +29,10 @@ int languages_open(struct service *s, struct err *e);
 void languages_close(struct service *s);
 
 /* 0: on_changed will be called. -1 with *e: it will not. */
-int languages_register(
-	struct service *s, json_t *definition, const char *owner, struct languages_change *change, struct err *e);
-int languages_unregister(struct service *s, const char *id, struct languages_change *change, struct err *e);
+int languages_register(struct service *s, json_t *definition, const char *owner,
+	struct languages_change *change, struct err *e);
+int languages_unregister(
+	struct service *s, const char *id, struct languages_change *change, struct err *e);
 bool languages_is_registered(const struct service *s, const char *id);
 /* For engines: the new one has taken over, or never will (e is not NULL). */
 void languages_taken_over(struct service *s, const struct err *e);

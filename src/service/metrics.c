@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 /* Upper bounds, from a tenth of a millisecond to a minute. */
-static const uint64_t bounds_us[METRICS_BUCKETS] = { 100, 250, 500, 1000, 2500, 5000, 10000, 25000, 50000,
-	100000, 250000, 500000, 1000000, 5000000, 15000000, 60000000 };
+static const uint64_t bounds_us[METRICS_BUCKETS] = { 100, 250, 500, 1000, 2500, 5000, 10000, 25000,
+	50000, 100000, 250000, 500000, 1000000, 5000000, 15000000, 60000000 };
 
 struct counter {
 	char *language;
@@ -30,7 +30,8 @@ static void observe(struct histogram *h, uint64_t us)
 	h->sum_us += us;
 }
 
-static struct counter *find(struct map *map, const char *language, const char *isolation, const char *reason)
+static struct counter *find(
+	struct map *map, const char *language, const char *isolation, const char *reason)
 {
 	auto_free char *key = xasprintf("%s\n%s\n%s", language, isolation, reason);
 	struct counter *c = map_get(map, key);
@@ -69,13 +70,15 @@ static void head(struct buf *b, const char *name, const char *type, const char *
 	buf_addf(b, "# HELP hotcell_%s %s\n# TYPE hotcell_%s %s\n", name, help, name, type);
 }
 
-static void number(struct buf *b, const char *name, const char *type, const char *help, uint64_t value)
+static void number(
+	struct buf *b, const char *name, const char *type, const char *help, uint64_t value)
 {
 	head(b, name, type, help);
 	buf_addf(b, "hotcell_%s %llu\n", name, (unsigned long long)value);
 }
 
-static void write_histogram(struct buf *b, const char *name, const char *labels, const struct histogram *h)
+static void write_histogram(
+	struct buf *b, const char *name, const char *labels, const struct histogram *h)
 {
 	uint64_t sum = 0;
 	const char *comma = *labels ? "," : "";
@@ -87,10 +90,10 @@ static void write_histogram(struct buf *b, const char *name, const char *labels,
 	}
 	buf_addf(b, "hotcell_%s_bucket{%s%sle=\"+Inf\"} %llu\n", name, labels, comma,
 		(unsigned long long)h->count);
-	buf_addf(b, "hotcell_%s_sum%s%s%s %.6f\n", name, *labels ? "{" : "", labels, *labels ? "}" : "",
-		(double)h->sum_us / 1e6);
-	buf_addf(b, "hotcell_%s_count%s%s%s %llu\n", name, *labels ? "{" : "", labels, *labels ? "}" : "",
-		(unsigned long long)h->count);
+	buf_addf(b, "hotcell_%s_sum%s%s%s %.6f\n", name, *labels ? "{" : "", labels,
+		*labels ? "}" : "", (double)h->sum_us / 1e6);
+	buf_addf(b, "hotcell_%s_count%s%s%s %llu\n", name, *labels ? "{" : "", labels,
+		*labels ? "}" : "", (unsigned long long)h->count);
 }
 
 static void write_runs(const struct metrics *m, struct buf *b)
@@ -100,7 +103,8 @@ static void write_runs(const struct metrics *m, struct buf *b)
 
 	head(b, "runs_total", "counter", "Runs that have ended.");
 	while ((c = map_next(&m->runs, &at)))
-		buf_addf(b, "hotcell_runs_total{language=\"%s\",isolation=\"%s\",reason=\"%s\"} %llu\n",
+		buf_addf(b,
+			"hotcell_runs_total{language=\"%s\",isolation=\"%s\",reason=\"%s\"} %llu\n",
 			c->language, c->isolation, c->reason, (unsigned long long)c->count);
 	head(b, "run_seconds", "histogram", "From request to result.");
 	at = 0;
@@ -126,7 +130,8 @@ static void write_pools(const struct service *s, struct buf *b)
 	static const struct {
 		const char *state;
 		size_t offset;
-	} states[] = { { "idle", offsetof(struct pool, idle_count) }, { "busy", offsetof(struct pool, busy) } };
+	} states[] = { { "idle", offsetof(struct pool, idle_count) },
+		{ "busy", offsetof(struct pool, busy) } };
 	struct map sums = { 0 };
 	size_t at = 0;
 	struct pool *pool;
@@ -139,12 +144,14 @@ static void write_pools(const struct service *s, struct buf *b)
 			auto_free char *name = xasprintf("%s\",profile=\"%s", pool->wish.language,
 				pool->wish.profile ? pool->wish.profile : "");
 
-			find(&sums, name, isolation_name(pool->wish.isolation), states[i].state)->count +=
-				*(const unsigned *)(const void *)((const char *)pool + states[i].offset);
+			find(&sums, name, isolation_name(pool->wish.isolation), states[i].state)
+				->count += *(const unsigned *)(const void *)((const char *)pool +
+									     states[i].offset);
 		}
 	at = 0;
 	while ((c = map_next(&sums, &at))) {
-		buf_addf(b, "hotcell_pool_cells{language=\"%s\",isolation=\"%s\",state=\"%s\"} %llu\n",
+		buf_addf(b,
+			"hotcell_pool_cells{language=\"%s\",isolation=\"%s\",state=\"%s\"} %llu\n",
 			c->language, c->isolation, c->reason, (unsigned long long)c->count);
 		free(c->language);
 		free(c->isolation);
@@ -171,15 +178,19 @@ void metrics_write(const struct service *s, struct buf *b)
 	write_pools(s, b);
 	number(b, "runs_running", "gauge", "Runs that are going on.", s->admission.running);
 	number(b, "runs_queued", "gauge", "Runs that wait for a place.", s->admission.queued);
-	number(b, "runs_running_max", "gauge", "How many may run at one time.", s->admission.running_max);
-	number(b, "runs_refused_total", "counter", "Runs that were refused for want of a place.", m->refused);
+	number(b, "runs_running_max", "gauge", "How many may run at one time.",
+		s->admission.running_max);
+	number(b, "runs_refused_total", "counter", "Runs that were refused for want of a place.",
+		m->refused);
 	number(b, "runs_failed_total", "counter", "Runs without a result.", m->failed);
 	number(b, "runs_warm_total", "counter", "Runs that a warm cell has served.", m->warm);
 	number(b, "runs_cold_total", "counter", "Runs that started cold.", m->cold);
-	number(b, "runs_cached_total", "counter", "Requests that were answered from the cache.", m->cached);
+	number(b, "runs_cached_total", "counter", "Requests that were answered from the cache.",
+		m->cached);
 	number(b, "sessions", "gauge", "Sessions that are open.", s->sessions.by_id.count);
 	number(b, "http_requests_total", "counter", "Requests.", m->requests);
-	number(b, "store_writes_queued", "gauge", "Writes that wait for the disk.", store_queued(s->store));
+	number(b, "store_writes_queued", "gauge", "Writes that wait for the disk.",
+		store_queued(s->store));
 	number(b, "memory_bytes", "gauge", "Resident memory of the daemon.", own_memory());
 }
 

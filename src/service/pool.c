@@ -198,7 +198,8 @@ void pool_give(struct pool_cell *cell, bool again)
 
 	pool->busy--;
 	cell->runs++;
-	if (again && !pool->is_dropped && is_reusable(pool) && (pool->wish.once || cell->runs < config->reuse_max) &&
+	if (again && !pool->is_dropped && is_reusable(pool) &&
+		(pool->wish.once || cell->runs < config->reuse_max) &&
 		hotcell_cell_state(cell->cell) != HOTCELL_CELL_GONE)
 		put_in(cell);
 	else
@@ -231,7 +232,8 @@ static bool refill(struct pools *p, struct pool *pool)
 		wanted = wanted > pool->busy ? wanted - pool->busy : 0;
 	if (pool->is_listed && wanted < p->service->config->pool_min)
 		wanted = (unsigned)p->service->config->pool_min;
-	if (pool->is_dropped || pool->is_broken || pool->idle_count >= wanted || pool->idle_count >= pool_max(p))
+	if (pool->is_dropped || pool->is_broken || pool->idle_count >= wanted ||
+		pool->idle_count >= pool_max(p))
 		return false;
 	cell = make(pool, &e);
 	if (!cell) {
@@ -347,11 +349,12 @@ bool pools_are_warm(const struct pools *p)
 	struct pool *pool;
 
 	while ((pool = map_next(&p->by_key, &at))) {
-		bool has = pool->busy > 0 || !pool->is_listed || pool->is_broken || pool->is_dropped;
+		bool has =
+			pool->busy > 0 || !pool->is_listed || pool->is_broken || pool->is_dropped;
 
-		list_each(link, next, &pool->idle)
-			has |= hotcell_cell_state(container_of(link, struct pool_cell, link)->cell) !=
-			       HOTCELL_CELL_GONE;
+		list_each(link, next, &pool->idle) has |=
+			hotcell_cell_state(container_of(link, struct pool_cell, link)->cell) !=
+			HOTCELL_CELL_GONE;
 		if (!has)
 			return false;
 	}

@@ -36,12 +36,12 @@ struct pool {
 	struct list idle;      /* the one that was used last is first */
 	unsigned idle_count;
 	unsigned busy;
-	unsigned busy_peak;   /* in this window */
-	unsigned misses;      /* in this window: nothing was ready */
-	unsigned spare;       /* how many are to wait */
-	bool is_listed;       /* the config wants it warm */
-	bool is_dropped;      /* its engine is on its way out */
-	bool is_broken;       /* the last one could not be made: not tried again in this window */
+	unsigned busy_peak; /* in this window */
+	unsigned misses;    /* in this window: nothing was ready */
+	unsigned spare;     /* how many are to wait */
+	bool is_listed;     /* the config wants it warm */
+	bool is_dropped;    /* its engine is on its way out */
+	bool is_broken;     /* the last one could not be made: not tried again in this window */
 	int64_t last_used_us;
 };
 
@@ -65,8 +65,8 @@ struct pools {
 void pools_open(struct pools *p, struct service *s);
 void pools_close(struct pools *p);
 /* A cell for it: one that waits, else a new one. NULL with *e if none can be made. */
-struct pool_cell *pool_take(struct pools *p, struct engine *n, const struct pool_wish *wish, const char *owner,
-	struct hotcell_error *e);
+struct pool_cell *pool_take(struct pools *p, struct engine *n, const struct pool_wish *wish,
+	const char *owner, struct hotcell_error *e);
 /* Back after a run; `again` if it may serve another one. */
 void pool_give(struct pool_cell *cell, bool again);
 /* Keeps some of these from now on. */

@@ -64,7 +64,8 @@ void runs_end(struct runs *r, struct job *job)
 	log_info("run.ended", { "id", .text = job->id }, { "owner", .text = job->caller.owner },
 		{ "language", .text = job->result ? job->result->language : "-" },
 		{ "isolation", .text = job->result ? job->result->isolation : "-" },
-		{ "reason", .text = job->result ? hotcell_reason_name(job->result->reason) : "failed" },
+		{ "reason",
+			.text = job->result ? hotcell_reason_name(job->result->reason) : "failed" },
 		{ "queue_us", .number = job->started_us ? job->started_us - job->submitted_us : 0 },
 		{ "wall_us", .number = job->result ? (int64_t)job->result->duration_us : 0 });
 	add_to_history(r, job);

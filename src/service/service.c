@@ -91,7 +91,8 @@ int service_open(const struct service_options *options, struct service *s, struc
 		.context = options->context,
 	};
 	if (store_open(s->config->state_dir, &s->store, e) ||
-		store_lose_sessions(s->store, "the service was started again", service_now_s() - LOST_KEPT_S, e))
+		store_lose_sessions(s->store, "the service was started again",
+			service_now_s() - LOST_KEPT_S, e))
 		return -1;
 	admission_open(&s->admission, s);
 	pools_open(&s->pools, s);

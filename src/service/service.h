@@ -41,7 +41,8 @@ struct service {
 	uv_timer_t second; /* what is done every second */
 	uint64_t seconds;  /* that it has run */
 	bool is_draining;  /* nothing new is taken */
-	int (*start_warden)(void *context, const char *isolation, int *ret_socket, struct hotcell_error *e);
+	int (*start_warden)(
+		void *context, const char *isolation, int *ret_socket, struct hotcell_error *e);
 	bool has_kvm;
 	char *share_dir;
 	void *context; /* of start_warden */
@@ -50,7 +51,8 @@ struct service {
 struct service_options {
 	uv_loop_t *loop;
 	const struct config *config; /* stays the caller's */
-	int (*start_warden)(void *context, const char *isolation, int *ret_socket, struct hotcell_error *e);
+	int (*start_warden)(
+		void *context, const char *isolation, int *ret_socket, struct hotcell_error *e);
 	bool has_kvm;
 	const char *share_dir; /* has languages/ */
 	void *context;
@@ -70,7 +72,8 @@ const char *service_not_ready(const struct service *s);
 /* What a run has that asks for nothing. */
 void service_default_limits(const struct config *c, struct hotcell_limits *ret);
 /* What of these is more or less than that; 0 for what is not. (A session has them all, asked for or not.) */
-struct hotcell_limits service_limits_beyond(const struct service *s, const struct hotcell_limits *l);
+struct hotcell_limits service_limits_beyond(
+	const struct service *s, const struct hotcell_limits *l);
 double service_now_s(void); /* since 1970 */
 
 #endif

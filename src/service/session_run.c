@@ -447,8 +447,6 @@ static const struct task *find_task(const struct session *session, const struct 
 	static const struct task clear = { HOTCELL_FILES_CLEAR, on_cleared };
 	static const struct task list = { HOTCELL_FILES_LIST, on_listed };
 	static const struct task remove = { HOTCELL_FILES_REMOVE, on_removed };
-	bool has_kept = job->result && job->result->state != HOTCELL_STATE_NONE;
-
 	if (session->has_ended || !session->cell)
 		return NULL;
 	if (session->config.strategy == SESSION_PER_EXECUTION)
@@ -456,7 +454,7 @@ static const struct task *find_task(const struct session *session, const struct 
 	if (session->mirror)
 		return &clear;
 	/* The code was a file only so that it could be run. */
-	return job->spec.code && job->spec.entry && !has_kept ? &remove : NULL;
+	return job->result && job->result->code_file ? &remove : NULL;
 }
 
 /* False: there is nothing to do. */
@@ -471,8 +469,11 @@ static bool tidy(struct session *session, struct job *job)
 	session->own_turn.session = session;
 	job->turn.session = NULL;
 	session->own_turn.on_files = task->on_files;
-	session_files_in_cell(&session->own_turn,
-		&(struct hotcell_files){ .kind = task->kind, .path = job->spec.entry });
+	session_files_in_cell(
+		&session->own_turn, &(struct hotcell_files){
+					    .kind = task->kind,
+					    .path = job->result ? job->result->code_file : NULL,
+				    });
 	return true;
 }
 
@@ -489,7 +490,8 @@ static void note_run(struct session *session, const struct job *job)
 	}
 	if (session->cells_count)
 		last_cell(session)->runs++;
-	if (job->result)
+	/* A shell command beside the interpreter tells nothing of that one. */
+	if (job->result && job->result->state != HOTCELL_STATE_NONE)
 		session->has_state = job->result->state == HOTCELL_STATE_KEPT;
 }
 

@@ -20,10 +20,13 @@ enum { BACKLOG = 1024 };
 static bool is_loopback(const struct sockaddr *address)
 {
 	if (address->sa_family == AF_INET)
-		return ntohl(((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr) >> 24 ==
+		return ntohl(((const struct sockaddr_in *)(const void *)address)
+				       ->sin_addr.s_addr) >>
+			       24 ==
 		       127;
 	return address->sa_family == AF_INET6 &&
-	       IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
+	       IN6_IS_ADDR_LOOPBACK(
+		       &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
 }
 
 static int open_address(
@@ -89,8 +92,8 @@ static int open_unix(const char *path, struct daemon_start *ret, struct err *e)
 		return err_set(e, ERR_INPUT, "another service listens on '%s' already", path);
 	if (lstat(path, &status) == 0 && S_ISSOCK(status.st_mode))
 		unlink(path);
-	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) ||
-		chmod(path, 0666) || listen(fd, BACKLOG))
+	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) || chmod(path, 0666) ||
+		listen(fd, BACKLOG))
 		return err_sys(e, "listen on '%s'", path);
 	ret->listeners[ret->listeners_count++] = (struct listener){ take_fd(&fd), true };
 	return 0;
@@ -128,7 +131,8 @@ int listen_open(const struct config *c, struct daemon_start *ret, struct err *e)
 		return -1;
 	return ret->listeners_count ?
 		       0 :
-		       err_set(e, ERR_INPUT, "neither host nor socket is set: nobody could reach it");
+		       err_set(e, ERR_INPUT,
+			       "neither host nor socket is set: nobody could reach it");
 }
 
 void listen_close(const struct config *c, struct daemon_start *start)

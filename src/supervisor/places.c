@@ -25,9 +25,9 @@ int places_find(struct places *ret, struct err *e)
 	auto_free char *beside = dir ? path_join(dir, "hotcell-warden") : NULL;
 	const char *const shares[] = { "..", "../share/hotcell" };
 
-	ret->warden = xstrdup(beside && access(beside, X_OK) == 0 ?
-				      beside :
-				      HOTCELL_LIBEXECDIR "/hotcell-warden");
+	ret->warden =
+		xstrdup(beside && access(beside, X_OK) == 0 ? beside :
+							      HOTCELL_LIBEXECDIR "/hotcell-warden");
 	for (size_t i = 0; dir && !ret->share && i < COUNT(shares); i++) {
 		auto_free char *candidate = path_join(dir, shares[i]);
 		auto_free char *languages = path_join(candidate, "languages");

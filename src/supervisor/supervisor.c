@@ -29,7 +29,8 @@ enum {
 	WARDENS_MAX = 32,
 	RESTART_MIN_MS = 200,
 	RESTART_MAX_MS = 30000,
-	STEADY_US = 60 * 1000000, /* a daemon that has lived for so long was not wrong from the start */
+	STEADY_US =
+		60 * 1000000, /* a daemon that has lived for so long was not wrong from the start */
 	WARDEN_END_MS = 10000,
 	SAME_WISH_US = 500000,
 	EXIT_TROUBLE = 125,
@@ -50,8 +51,8 @@ struct supervisor {
 	int wardens[WARDENS_MAX]; /* pidfds */
 	unsigned wardens_count;
 	bool is_ending;
-	bool has_served; /* one of them has come so far */
-	int64_t kill_us; /* when the daemon has had its time; 0: not yet */
+	bool has_served;  /* one of them has come so far */
+	int64_t kill_us;  /* when the daemon has had its time; 0: not yet */
 	int64_t asked_us; /* when it was told to end */
 	int64_t started_us;
 	unsigned restart_ms;

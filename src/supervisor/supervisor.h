@@ -38,7 +38,7 @@ struct daemon_start {
 	bool has_kvm;
 	int control_fd;  /* to the supervisor */
 	int settings_fd; /* from it: new settings */
-	int share_fd;   /* the directory with languages/ */
+	int share_fd;    /* the directory with languages/ */
 	uid_t owner_uid;
 };
 

@@ -110,6 +110,7 @@ static void answer_limit(struct warden *w, struct frame_in *in)
 	struct cell *cell;
 	struct usage usage = { 0 };
 	struct err e = { 0 };
+	bool is_new;
 
 	if (!get_limit(in, &m)) {
 		w->engine_gone = true;
@@ -122,6 +123,7 @@ static void answer_limit(struct warden *w, struct frame_in *in)
 	if (!cell)
 		return;
 	cell_read_usage(cell, &usage);
+	is_new = memcmp(&cell->limits, &m.limits, sizeof(m.limits)) != 0;
 	cell->limits = m.limits;
 	cell->cpu_base_us = usage.cpu_us;
 	cell->oom_base = usage.oom_kills;
@@ -130,7 +132,7 @@ static void answer_limit(struct warden *w, struct frame_in *in)
 	if (cell->lifeline_fd >= 0)
 		cell->kill_at_us = 0;
 	/* Limits that cannot be set would not be held: rather no cell than one without them. */
-	if (cell->cgroup.tree && cgroup_set_limits(&cell->cgroup, &m.limits, &e))
+	if (is_new && cell->cgroup.tree && cgroup_set_limits(&cell->cgroup, &m.limits, &e))
 		cell_kill(cell);
 }
 

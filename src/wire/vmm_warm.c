@@ -1,5 +1,6 @@
 #include "wire/vmm_warm.h"
 
+#include <stddef.h>
 #include <sys/random.h>
 
 bool warm_make_seed(uint8_t ret[WARM_SEED_SIZE])
@@ -9,7 +10,7 @@ bool warm_make_seed(uint8_t ret[WARM_SEED_SIZE])
 
 	if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
 		return false;
-	for (int i = 0; i < WARM_SEED_BYTES; i++) {
+	for (size_t i = 0; i < WARM_SEED_BYTES; i++) {
 		ret[2 * i] = (uint8_t)digits[bytes[i] >> 4];
 		ret[2 * i + 1] = (uint8_t)digits[bytes[i] & 15];
 	}

@@ -60,7 +60,7 @@ enum warm_flags {
 		4, /* its output goes nowhere, and it is not answered; so that the first real
 	                     * one finds everything in place */
 	WARM_STAGED = 8,
-	WARM_KEEP = 16, /* the machine is to stay as the run leaves it */
+	WARM_KEEP = 16,  /* the machine is to stay as the run leaves it */
 	WARM_STAYS = 32, /* with a rehearsal behind a snapshot: that stays where it is, in memory */
 };
 

@@ -80,7 +80,7 @@ def test_a_second_signal_insists():
     with harness.Running() as service:
         call = run_in_background(service, 40)
         drain(service)
-        time.sleep(1)  # one Ctrl-C may come twice; this is another one
+        time.sleep(1)  # what comes at once behind the first is the same wish: a terminal sends it to all
         service.signal(signal.SIGTERM)
         code = service.wait()
         assert code != 0

@@ -192,7 +192,7 @@ def test_bounds_and_defaults_are_the_settings_of_this_service(service, described
 
 def test_the_fields_of_a_run_are_those_that_are_read(described):
     text = (SOURCE / "api/run_request.c").read_text()
-    read = r'\w+\(\w+, {}, "(\w+)"|json_object_get\({}, "(\w+)"\)'
+    read = r'\w+\(\s*\w+,\s+{},\s+"(\w+)"|json_object_get\({}, "(\w+)"\)'
     schemas = described.document["components"]["schemas"]
     for schema, where in ((schemas["Execute"], "o"), (schemas["Limits"], "limits")):
         found = {one or other for one, other in re.findall(read.format(where, where), text)}
@@ -202,7 +202,7 @@ def test_the_fields_of_a_run_are_those_that_are_read(described):
 
 def test_the_fields_of_sessions_and_batches_are_those_that_are_read(described):
     schemas = described.document["components"]["schemas"]
-    read = r'body_\w+\(&?\w+, \w+(?:->|\.)root, "(\w+)"'
+    read = r'body_\w+\(\s*&?\w+,\s+\w+(?:->|\.)root,\s+"(\w+)"'
     shared = {"files", "env", "limits", "isolation", "network", "timeout_ms"}  # run_request_files() and so on
     found = {name for path in (SOURCE / "api").glob("session*.c") for name in re.findall(read, path.read_text())}
     said = {name for one in ("NewSession", "SessionChange", "Bash") for name in schemas[one]["properties"]}

@@ -169,8 +169,9 @@ def test_an_isolated_run_finds_the_sessions_files_and_no_other_runs(service, str
         stored = {file["path"]: file["file_id"] for file in run["files"]}
         assert sorted(stored) == ["a", "new"]
         assert service.download(stored["a"]) == b"changed"
-        assert session.execute("import os; print(sorted(os.listdir('.')), open('a').read())")[
-            "stdout"] == "['__main__.py', 'a'] mine\n"
+        run = session.execute("import os; print(sorted(os.listdir('.')), open('a').read())")
+        # A kept interpreter is given the code itself.
+        assert run["stdout"] == ("['a'] mine\n" if strategy == "per_session" else "['__main__.py', 'a'] mine\n")
         assert session.files() == {"a": 4}
 
 
@@ -228,7 +229,8 @@ def test_settings_of_the_session_and_of_the_run_are_joined_and_the_runs_win(serv
     for strategy in ("per_session", "per_execution", "pool"):
         with Session(service, strategy=strategy, env={"A": "1", "B": "2"}) as session:
             assert session.execute(code, env={"B": "3", "C": "4"})["stdout"] == "1 3 4\n"
-            assert session.execute(code)["stdout"] == "1 2 None\n"
+            # In an interpreter that is kept, what was set stays.
+            assert session.execute(code)["stdout"] == ("1 2 4\n" if strategy == "per_session" else "1 2 None\n")
 
 
 def test_limits_of_the_session_hold_for_its_runs(service):
@@ -369,8 +371,17 @@ def test_variables_are_kept_though_the_workspace_is_not_shared(service):
 def test_a_run_that_had_to_be_ended_loses_the_variables_and_says_so(service):
     with Session(service) as session:
         session.execute("x = 1")
-        assert session.execute("while True: pass", timeout_ms=300)["state"] == "lost"
+        stubborn = "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass"
+        assert session.execute(stubborn, timeout_ms=300)["state"] == "lost"
         assert "NameError" in session.execute("print(x)")["stderr"]
+
+
+def test_a_run_that_ends_when_its_time_is_over_keeps_the_variables(service):
+    with Session(service) as session:
+        session.execute("x = 1")
+        run = session.execute("while True: pass", timeout_ms=300)
+        assert (run["timed_out"], run["state"]) == (True, "kept")
+        assert session.execute("print(x)")["stdout"] == "1\n"
 
 
 def test_an_interrupted_run_keeps_the_variables(service):

@@ -127,7 +127,7 @@ def test_an_engine_is_well_again_when_its_wardens_were_started_again(service):
 def test_languages_tell_what_a_service_wants_to_know(service):
     s = service("never-waits")
     known = {line.split()[0]: line.split(" ", 1)[1] for line in s("languages", "all")}
-    assert known["python"] == "- installed vm profiles plain data aliases py python3 extensions .py .pyw"
+    assert known["python"] == "- installed vm keeps-state profiles plain data aliases py python3 extensions .py .pyw"
     assert known["c"].startswith("- installed vm compiles profiles aliases"), known["c"]
     assert "installed" in known["sh"].split()
 

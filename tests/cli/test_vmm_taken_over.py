@@ -23,8 +23,8 @@ static char is_quiet = 1;
 static int exited(const char *out, uint32_t len)
 {
 	char frame[70000] = { EXITED };
-	/* kind, status, wall, cpu, rss, processes, disk, warm, new, exits, unknown, name, out, err, text */
-	int at = 1 + 1 + 4 + 8 * 4 + 3 + 8 * 2;
+	/* kind, status, wall, cpu, rss, processes, disk, warm, new, waited, kept, exits, unknown, name, out, err, text */
+	int at = 1 + 1 + 4 + 8 * 4 + 5 + 8 * 2;
 
 	frame[39] = frame[40] = is_quiet;
 	frame[at] = 1; /* the name: "" and its NUL */

@@ -768,12 +768,166 @@ static void a_request_in_the_middle_of_a_run_makes_the_keeper_leave(void **state
 	expect_keeper_leaves();
 }
 
+/* ---- drivers that stay ---- */
+
+/* One that does what each request says, as Python. */
+#define STAYS                                                                                      \
+	"import os, signal\n"                                                                      \
+	"class Stop(BaseException): pass\n"                                                        \
+	"def stop(*_): raise Stop\n"                                                               \
+	"signal.signal(2, stop)\n"                                                                 \
+	"os.write(998, b'r')\n"                                                                    \
+	"while True:\n"                                                                            \
+	"    length, _, data = os.read(999, 65536).partition(b'\\0')\n"                            \
+	"    if not length: os._exit(0)\n"                                                         \
+	"    while len(data) < int(length): data += os.read(999, 65536)\n"                         \
+	"    status = 0\n"                                                                         \
+	"    try: exec(data[:-64], globals())\n"                                                   \
+	"    except Stop: status = 130\n"                                                          \
+	"    os.write(998, bytes([status]) + data[-64:])\n"
+
+static void send_kept(const char *code, const struct wish *more)
+{
+	struct wish wish = *more;
+
+	put_data(&out, CELL_REQUEST, &(struct msg_data){ (const uint8_t *)code, strlen(code) });
+	send_out();
+	wish.argv[0] = "/usr/bin/python3";
+	wish.argv[1] = "-uc";
+	wish.argv[2] = STAYS;
+	wish.warm = EXEC_DRIVER_RUN;
+	send_exec(&wish);
+}
+
+/* What came as it was printed, and what came with the end. */
+static void expect_kept_output(const char *wanted)
+{
+	buf_add(&last.stdout_bytes, last.exited.out[0], last.exited.out_len[0]);
+	assert_string_equal(last.stdout_bytes.data, wanted);
+}
+
+static void run_kept(const char *code)
+{
+	send_kept(code, &(struct wish){ 0 });
+	wait_until_ended();
+}
+
+static void what_a_run_leaves_in_its_interpreter_the_next_one_finds(void **state)
+{
+	(void)state;
+	run_kept("x = 1; print(os.getpid())");
+	expect_exit(0);
+	assert_true(last.exited.kept);
+	for (int i = 2; i < 50; i++) {
+		char wanted[16];
+
+		run_kept("x += 1; print(x); status = x");
+		expect_exit(i);
+		assert_true(last.exited.kept);
+		snprintf(wanted, sizeof(wanted), "%d\n", i);
+		expect_kept_output(wanted);
+	}
+}
+
+static void an_interpreter_that_ends_is_not_kept_and_another_takes_its_place(void **state)
+{
+	(void)state;
+	run_kept("x = 1");
+	assert_true(last.exited.kept);
+	run_kept("os._exit(4)");
+	expect_exit(4);
+	assert_false(last.exited.kept);
+	run_kept("status = 5 if 'x' in globals() else 6");
+	expect_exit(6);
+	assert_true(last.exited.kept);
+}
+
+static void one_that_cannot_be_started_is_a_failure(void **state)
+{
+	(void)state;
+	put_data(&out, CELL_REQUEST, &(struct msg_data){ (const uint8_t *)"", 0 });
+	send_out();
+	send_exec(&(struct wish){ .argv = { "/bin/false" }, .warm = EXEC_DRIVER_RUN });
+	wait_until_ended();
+	assert_int_equal(last.exited.ended_by, ENDED_BY_FAILURE);
+	assert_non_null(strstr(last.text, "could not be started"));
+	run_script("echo on");
+	expect_exit(0);
+}
+
+static void each_kept_run_has_its_own_input(void **state)
+{
+	static const char *const texts[] = { "first\nleft", "second\n", "" };
+	char fifo[160];
+
+	(void)state;
+	snprintf(fifo, sizeof(fifo), "FIFO=%s", in(cell.scratch->path, "tmp/.hotcell/stdin"));
+	for (size_t i = 0; i < COUNT(texts); i++) {
+		char wanted[64];
+		size_t len = strcspn(texts[i], "\n");
+
+		send_kept("os.close(0); os.open(os.environ['FIFO'], 0); os.write(998, b'o')\n"
+			  "os.write(1, os.read(0, 99).split(b'\\n')[0])",
+			&(struct wish){ .with_stdin = true, .env = { fifo } });
+		if (texts[i][0])
+			put_data(&out, CELL_STDIN,
+				&(struct msg_data){ (const uint8_t *)texts[i], strlen(texts[i]) });
+		if (texts[i][0])
+			send_out();
+		put_bare(&out, CELL_STDIN_END);
+		send_out();
+		wait_until_ended();
+		expect_exit(0);
+		snprintf(wanted, sizeof(wanted), "%.*s", (int)len, texts[i]);
+		expect_kept_output(wanted);
+	}
+}
+
+static void a_kept_run_that_takes_too_long_is_interrupted_and_then_ended(void **state)
+{
+	(void)state;
+	run_kept("import time; x = 1");
+	send_kept("time.sleep(60)", &(struct wish){ .wall_ms = 100 });
+	wait_until_ended();
+	assert_int_equal(last.exited.ended_by, ENDED_BY_TIMEOUT);
+	assert_true(last.exited.kept);
+	run_kept("status = 3 if x == 1 else 4");
+	expect_exit(3);
+	send_kept("signal.signal(2, signal.SIG_IGN); time.sleep(60)",
+		&(struct wish){ .wall_ms = 100 });
+	wait_until_ended();
+	expect_killed_by(ENDED_BY_TIMEOUT);
+	assert_false(last.exited.kept);
+}
+
+static void other_programs_run_beside_what_is_kept(void **state)
+{
+	long pid;
+
+	(void)state;
+	run_kept("x = 1");
+	run_script("sleep 1000 & echo $!");
+	expect_exit(0);
+	assert_false(last.exited.kept);
+	pid = strtol(last.stdout_bytes.data, NULL, 10);
+	assert_false(is_gone(pid)); /* the cell is somebody's place now */
+	send_exec(&(struct wish){ .argv = { "/bin/sh", "-c", "sleep 1000 & echo $!; sleep 1000" },
+		.env = { "PATH=/usr/bin:/bin" },
+		.wall_ms = 300 });
+	wait_until_ended();
+	expect_killed_by(ENDED_BY_TIMEOUT);
+	while (!is_gone(strtol(last.stdout_bytes.data, NULL, 10)))
+		usleep(1000); /* it is on its way */
+	assert_false(is_gone(pid));
+	run_kept("status = 3 if x == 1 else 4");
+	expect_exit(3);
+}
+
 static void an_interruption_reaches_the_program_that_was_asked_for_before_it(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 20; i++) {
-		send_exec(&(struct wish){ .argv = { "/usr/bin/python3", "-S", "-c",
-						  "import time\ntime.sleep(60)" } });
+		send_exec(&(struct wish){ .argv = { "/bin/sleep", "60" } });
 		if (i % 2) /* it has begun, or not */
 			usleep(100000);
 		assert_int_equal(write(cell.lifeline, "i", 1), 1);
@@ -1312,6 +1466,12 @@ int main(void)
 		TEST_IN_CELL(a_driver_that_is_gone_leaves_the_run_to_the_command),
 		TEST_IN_CELL(a_driver_that_is_not_wanted_ends),
 		TEST_IN_CELL(a_request_in_the_middle_of_a_run_makes_the_keeper_leave),
+		TEST_IN_CELL(what_a_run_leaves_in_its_interpreter_the_next_one_finds),
+		TEST_IN_CELL(an_interpreter_that_ends_is_not_kept_and_another_takes_its_place),
+		TEST_IN_CELL(one_that_cannot_be_started_is_a_failure),
+		TEST_IN_CELL(each_kept_run_has_its_own_input),
+		TEST_IN_CELL(a_kept_run_that_takes_too_long_is_interrupted_and_then_ended),
+		TEST_IN_CELL(other_programs_run_beside_what_is_kept),
 		TEST_IN_CELL(an_interruption_reaches_the_program_that_was_asked_for_before_it),
 		TEST_IN_CELL(a_frame_of_an_unknown_kind_makes_the_keeper_leave),
 		TEST_IN_CELL(an_answer_sent_as_a_request_makes_the_keeper_leave),
