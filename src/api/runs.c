@@ -45,7 +45,7 @@ static int newest_first(const void *a, const void *b)
 static void add_remembered(struct call *call, json_t *list, unsigned limit)
 {
 	const struct map *all = &call->service->runs.by_id;
-	auto_free struct job **jobs = xalloc((all->count + 1) * sizeof(void *));
+	auto_free struct job **jobs = xalloc((all->count + 1) * sizeof(struct job *));
 	size_t count = 0;
 	size_t at = 0;
 	struct job *job;
@@ -53,7 +53,7 @@ static void add_remembered(struct call *call, json_t *list, unsigned limit)
 	while ((job = map_next(all, &at)))
 		if (strcmp(job->caller.owner, call->caller.owner) == 0)
 			jobs[count++] = job;
-	qsort(jobs, count, sizeof(void *), newest_first);
+	qsort(jobs, count, sizeof(struct job *), newest_first);
 	for (size_t i = 0; i < count && i < limit; i++)
 		json_array_append_new(list, summary_json(jobs[i]));
 }

@@ -38,9 +38,11 @@ static inline void list_add_last(struct list *head, struct list *l)
 
 #define container_of(pointer, type, member) ((type *)((char *)(pointer)-offsetof(type, member)))
 
-/* `at` may be removed, but nothing else. */
+/* `at` may be removed, but nothing else. NOLINTBEGIN(bugprone-macro-parentheses): names, no expressions */
 #define list_each(at, next_, head)                                                                 \
 	for (struct list *at = (head)->next, *next_ = at->next; at != (head);                      \
 		at = next_, next_ = at->next)
+
+/* NOLINTEND(bugprone-macro-parentheses) */
 
 #endif

@@ -232,8 +232,9 @@ bool request_goes_as_text(const struct hotcell_request *q, const struct language
 {
 	enum { ROOM = 4096 }; /* for all else that a request says */
 
+	/* Where there is no text, a driver reads the file. */
 	return q->keep && q->code && language->keeps_state == LANGUAGE_KEEPS_YES && !q->args &&
-	       !q->env && request_code_length(q) <= FRAME_DATA_MAX - ROOM;
+	       !q->env && request_code_length(q) && request_code_length(q) <= FRAME_DATA_MAX - ROOM;
 }
 
 int request_stage(const struct hotcell_request *q, const struct tool *tool, struct staging *ret,
@@ -498,7 +499,8 @@ static void add_flags(struct buf *b, const struct hotcell_work *work)
 static bool may_be_quiet(const struct hotcell_work *work)
 {
 	const struct hotcell_request *q = &work->request;
-	bool is_apart = q->keep ? work->continues && work->staging.count == 1 : is_alone(work);
+	size_t own = request_goes_as_text(q, work->tool.language) ? 0 : 1;
+	bool is_apart = q->keep ? work->continues && work->staging.count == own : is_alone(work);
 
 	return !work->by_driver && is_apart && !has_stdin(q) && !is_told_early(&work->limits);
 }

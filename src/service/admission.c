@@ -214,7 +214,7 @@ static void send_away_late(struct admission *a, struct owner *o, int64_t now_us)
 void admission_tick(struct admission *a)
 {
 	int64_t now_us = clock_now_us();
-	struct owner *idle[64];
+	struct owner *idle[64] = { NULL };
 	size_t idle_count = 0;
 	size_t at = 0;
 	struct owner *o;

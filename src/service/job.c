@@ -614,7 +614,7 @@ void job_abandon(struct job *job)
 	session_turn_forget(&job->turn);
 	if (job_goto(job, JOB_DONE))
 		job_release(job);
-	job_release(job);
+	job_release(job); /* NOLINT(clang-analyzer-unix.Malloc): there were two references */
 }
 
 void job_interrupt(struct job *job)

@@ -170,9 +170,10 @@ static uint64_t own_memory(void)
 	return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-void metrics_write(const struct service *s, struct buf *b)
+void metrics_write(const struct service *s, struct buf *ret)
 {
 	const struct metrics *m = &s->metrics;
+	struct buf *b = ret;
 
 	write_runs(m, b);
 	write_pools(s, b);

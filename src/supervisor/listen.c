@@ -1,5 +1,6 @@
 #include "supervisor/listen.h"
 
+#include "base/buf.h"
 #include "base/notify.h"
 #include "base/own.h"
 #include "base/path.h"
@@ -77,7 +78,7 @@ static int open_unix(const char *path, struct daemon_start *ret, struct err *e)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	auto_free char *dir = strdup(path);
+	auto_free char *dir = xstrdup(path);
 	struct stat status;
 
 	if (strlen(path) >= sizeof(address.sun_path))
@@ -102,7 +103,7 @@ static int open_unix(const char *path, struct daemon_start *ret, struct err *e)
 static int take_handed(const struct notify_sockets *handed, struct daemon_start *ret)
 {
 	for (unsigned i = 0; i < handed->count; i++) {
-		struct sockaddr_storage address;
+		struct sockaddr_storage address = { 0 };
 		socklen_t len = sizeof(address);
 		bool is_local = handed->at[i].family == AF_UNIX;
 

@@ -358,6 +358,7 @@ static int64_t exec_self(
 	/* What comes from here on is for the new program. */
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);
+	signal_pass_on(g);
 	guest_flush_output(g);
 	g->in_books = false;
 	execveat(VMM_SELF_FD, "", (char *const *)(uintptr_t)argv, no_environment, AT_EMPTY_PATH);

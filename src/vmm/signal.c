@@ -186,6 +186,17 @@ void signal_forget_noted(void)
 	__atomic_store_n(&noted, 0, __ATOMIC_SEQ_CST);
 }
 
+void signal_pass_on(const struct guest *g)
+{
+	uint64_t bits = __atomic_load_n(&noted, __ATOMIC_SEQ_CST) | g->pending |
+			g->threads[g->current].pending;
+
+	/* In a vfork they may be the parent's. */
+	for (int n = 1; n <= SIGNALS_MAX && !g->in_vfork; n++)
+		if (bits & SIGNAL_BIT(n) && !signal_is_ignored(g, n))
+			kill(getpid(), n);
+}
+
 void signal_publish(struct guest *g)
 {
 	volatile struct shared_action *to = guest_shared(g)->actions;

@@ -26,6 +26,8 @@ void signal_publish(struct guest *g);
 void signal_settle_children(const struct guest *g);
 /* execve: handlers are gone. */
 void signal_forget_noted(void); /* signals that came to us for a program that is gone */
+/* Signals that have come and not happened yet are sent again: with all of them blocked they survive execve. */
+void signal_pass_on(const struct guest *g);
 void signal_forget_handlers(struct guest *g);
 /* What came from outside is moved to the threads that will take it. */
 void signal_distribute(struct guest *g);

@@ -81,3 +81,12 @@ def test_one_that_comes_with_the_end_harms_nobody(session):
     for delay in range(0, 12, 2):
         session.run("exit 3", interrupt=delay)
         assert session.run("echo on; sleep 0.05; echo off", interrupt=99999)["out"] == "on\noff\n"
+
+
+@pytest.mark.parametrize("isolation", ["container", "vm"])
+def test_one_that_comes_while_another_program_is_executed_is_not_lost(session):
+    """In a vm that program has a VMM of its own."""
+    session.make(language="bash")
+    for _ in range(5):
+        result = session.run("echo begun; exec sleep 50", interrupt_at="begun")
+        assert (result["reason"], result["code"]) == ("signaled", 130)
