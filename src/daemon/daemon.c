@@ -270,7 +270,8 @@ int daemon_run(const struct daemon_start *start)
 	uv_loop_init(&d->loop);
 	if (begin(d, &e)) {
 		log_error("serve.failed", { "text", .text = e.text });
-		return EXIT_TROUBLE;
+		/* Half of it is there, and the kernel knows best how to put that away. */
+		_exit(EXIT_TROUBLE);
 	}
 	uv_run(&d->loop, UV_RUN_DEFAULT);
 	uv_loop_close(&d->loop);

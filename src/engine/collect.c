@@ -205,8 +205,25 @@ void collect_got(struct hotcell_work *work, uint32_t error)
 	if (error)
 		file->error = error < ERRORS_MAX ? (int)error : EIO;
 	/* Rather no file than half of one. */
-	if (file->error && !is_lent)
+	if (file->error && !is_lent && work->out_dir_fd >= 0)
 		unlinkat(work->out_dir_fd, file->path, 0);
+}
+
+void collect_give_up(struct hotcell_work *work)
+{
+	struct hotcell_result *r = work->result;
+	bool wanted = work->request.output_dir || work->request.open_file;
+
+	if (!work->have_list)
+		r->files_incomplete = true;
+	while (wanted && work->get_at < r->files_count) {
+		if (r->files[work->get_at].kind == kind_names[FILE_REGULAR]) {
+			r->files_incomplete = true;
+			collect_got(work, EIO);
+		} else {
+			work->get_at++;
+		}
+	}
 }
 
 void collect_let_go(struct hotcell_work *work)

@@ -60,6 +60,15 @@ void line_close(struct hotcell_cell *cell)
 	cell->warm = NULL;
 }
 
+/* A cell that has just gone cannot be told anything: that is its end, and no trouble of ours. */
+static int cannot_start(struct err *e)
+{
+	if (errno == EPIPE || errno == ECONNRESET)
+		return err_set(
+			e, ERR_GONE, "the cell went away before a machine was started in it");
+	return err_sys(e, "start a warm machine");
+}
+
 /* One end for us, the other for the machine that is started next. */
 static int give_line(struct hotcell_cell *cell, struct err *e)
 {
@@ -67,17 +76,23 @@ static int give_line(struct hotcell_cell *cell, struct err *e)
 	int size = LINE_BUFFER;
 	int ends[2];
 	int failed;
+	int failed_errno;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
 		return err_sys(e, "socketpair");
 	setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 	put_bare(&h->out, CELL_LINE);
 	failed = frame_send(cell->control_fd, &h->out, ends[1]);
+	failed_errno = errno;
 	close(ends[1]);
 	cell->line_fd = ends[0];
 	cell->line_source.on_event = on_event;
 	source_add(h, &cell->line_source, cell->line_fd, EPOLLIN);
-	return failed ? err_sys(e, "start a warm machine") : 0;
+	if (failed) {
+		errno = failed_errno;
+		return cannot_start(e);
+	}
+	return 0;
 }
 
 int line_rehearse(struct hotcell_cell *cell, const struct buf *rehearsal, struct err *e)
@@ -114,7 +129,7 @@ int line_open(struct hotcell_cell *cell, const struct profile *profile, int fd, 
 		return -1;
 	put_exec(&cell->engine->out, &m);
 	if (frame_send(cell->control_fd, &cell->engine->out, fd))
-		return err_sys(e, "start a warm machine");
+		return cannot_start(e);
 	cell->warm = profile;
 	if (rehearsal->len)
 		line_ask(cell, WARM_REHEARSAL, rehearsal);

@@ -493,26 +493,10 @@ void run_on_usage(struct hotcell_work *work, const struct usage *usage)
 	step_if_settled(work);
 }
 
-/* The program has ended well before; what it left is lost. */
-static void note_lost_files(struct hotcell_work *work)
-{
-	struct hotcell_result *r = work->result;
-
-	if (work->step == WORK_SETTLING && !work->have_list)
-		r->files_incomplete = true;
-	if (!work->request.output_dir && !work->request.open_file)
-		return;
-	for (size_t i = work->step == WORK_GETTING ? work->get_at : 0; i < r->files_count; i++)
-		if (!r->files[i].error)
-			r->files[i].error = EIO;
-}
-
 void run_on_gone(struct hotcell_work *work)
 {
-	if (work->step == WORK_SETTLING || work->step == WORK_GETTING)
-		note_lost_files(work);
 	work->usage = work->cell->last_usage;
-	work->have_usage = work->have_list = true;
+	work->have_usage = true;
 	switch (work->step) {
 	case WORK_MAKING:
 	case WORK_STAGING:

@@ -99,6 +99,8 @@ void work_finish(struct hotcell_work *work)
 {
 	if (work->step == WORK_DONE)
 		return;
+	if (work->step == WORK_SETTLING || work->step == WORK_GETTING)
+		collect_give_up(work);
 	work->step = WORK_DONE;
 	let_go(work);
 	if (work->failure.kind == ERR_NONE && !work->is_for_files)

@@ -185,6 +185,8 @@ int collect_file(struct hotcell_work *work, const struct msg_file *m);
 bool collect_next(struct hotcell_work *work);
 int collect_data(struct hotcell_work *work, const struct msg_data *m);
 void collect_got(struct hotcell_work *work, uint32_t error);
+/* No more comes from the cell: what of its files is missing by now is told. Nothing to do if all of them came. */
+void collect_give_up(struct hotcell_work *work);
 /* Closes the file that is being written, if it is ours. */
 void collect_let_go(struct hotcell_work *work);
 /* Holes stay holes, where there can be any. 0, or -1 with errno. */

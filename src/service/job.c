@@ -473,6 +473,8 @@ static bool uses_pool(const struct job *job)
 	return !job->session || job->session->config.strategy == SESSION_POOL;
 }
 
+static bool try_again(struct job *job, const struct hotcell_error *failure);
+
 void job_start(struct job *job)
 {
 	struct hotcell_request q;
@@ -485,9 +487,10 @@ void job_start(struct job *job)
 	engine_hold(job->engine);
 	fill_request(job, &q);
 	job->references++;
-	if ((job->session && session_fill_request(job->session, job, &q, &e)) ||
-		(uses_pool(job) && take_cell(job, &q, &e)) ||
-		engine_run(job->engine, &q, &job->op, &e))
+	if (((job->session && session_fill_request(job->session, job, &q, &e)) ||
+		    (uses_pool(job) && take_cell(job, &q, &e)) ||
+		    engine_run(job->engine, &q, &job->op, &e)) &&
+		!try_again(job, &e))
 		fail(job, &e);
 	job_release(job);
 }

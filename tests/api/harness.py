@@ -248,7 +248,10 @@ class Client:
             body = json.dumps(body)
             headers.setdefault("Content-Type", "application/json")
         connection = self.connection()
-        connection.request(method, path, body, headers)
+        try:
+            connection.request(method, path, body, headers)
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # it may have answered without taking all of the body
         return connection, connection.getresponse()
 
     def request(self, method, path, body=None, headers=None):

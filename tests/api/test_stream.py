@@ -11,6 +11,8 @@ import harness
 SERVICE = {"timeout_max_ms": 120000, "cpu_default_ms": 60000, "output_max_bytes": "1M"}
 ISOLATIONS = ["container"] + ["vm"] * harness.HAS_KVM
 STREAM = "/v1/execute/stream"
+# A sanitizer keeps what was freed, up to a bound of its own.
+ROOM = (600 if harness.IS_SANITIZED else 64) << 20
 
 
 def running(service):
@@ -29,7 +31,8 @@ def isolation(request):
 def test_output_comes_before_the_run_has_ended(service, isolation):
     with service.stream(STREAM, {"code": "import time\nprint('first', flush=True)\ntime.sleep(60)",
                                  "timeout_ms": 100000, "isolation": isolation}) as stream:
-        assert next(iter(stream)) == ("output", {"stream": "stdout", "data": "first\n"})
+        event, data = next(iter(stream))
+        assert (event, data["stream"], data["data"].rstrip("\n")) == ("output", "stdout", "first")
         assert running(service) == 1
     until_idle(service)
 
@@ -119,13 +122,13 @@ def test_a_reader_that_does_not_read_costs_no_memory(service, isolation):
             time.sleep(1)
         else:
             raise AssertionError("the run is not held back")
-        assert service.memory() - before < 64 << 20
+        assert service.memory() - before < ROOM
         # It is still there, and goes on when somebody reads.
         assert running(service) == 1
         received = 0
         while received < 30 << 20:
             received += len(sock.recv(1 << 20))
-        assert service.memory() - before < 64 << 20
+        assert service.memory() - before < ROOM
     until_idle(service)
 
 
@@ -146,7 +149,7 @@ def test_a_follower_that_goes_away_does_not_leave_the_run_held_back(service):
     with service.stream(STREAM, {"code": "import time\nprint('go', flush=True)\ntime.sleep(1)\n"
                                          "for i in range(2000): print('x' * 10000)\nprint('end')",
                                  "timeout_ms": 20000}) as stream:
-        assert next(iter(stream))[1]["data"] == "go\n"
+        assert next(iter(stream))[1]["data"].startswith("go")
         follower = service.connect()
         follower.sendall(b"GET /v1/runs/%s/stream HTTP/1.1\r\nHost: localhost\r\n\r\n"
                          % stream.headers["X-Run-Id"].encode())
@@ -240,7 +243,7 @@ def test_a_detached_run_that_prints_without_end_has_an_end(service):
     run_id = begin_detached(service, "while True: print('x' * 10000)", limits={"output_bytes": 50 << 20})
     harness.wait_until(lambda: service.get(f"/v1/runs/{run_id}").json()["state"] == "done", "it is done")
     assert service.get(f"/v1/runs/{run_id}").json()["reason"] == "output_limit"
-    assert service.memory() - before < 64 << 20
+    assert service.memory() - before < ROOM
 
 
 def test_a_detached_run_can_be_cancelled(service):
