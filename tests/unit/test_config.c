@@ -24,6 +24,8 @@ static int begin(void **state)
 	scratch_make(state);
 	place = *state;
 	clearenv();
+	/* Whoever reads what we tell goes by this. */
+	setenv("CMOCKA_MESSAGE_OUTPUT", "TAP", 1);
 	setenv("HOME", place->path, 1);
 	write_file(place->fd, "config.yaml", "");
 	setenv("HOTCELL_CONFIG", in(place->path, "config.yaml"), 1);
