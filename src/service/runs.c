@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* What ended is remembered for so long, unless there is more of it. */
-enum { ENDED_S = 600, ENDED_MAX = 10000, ENDED_BYTES_MAX = 64 << 20 };
+enum { ENDED_S = 600, ENDED_MAX = 2000, ENDED_BYTES_MAX = 64 << 20 };
 
 static size_t size_of(const struct job *job)
 {
