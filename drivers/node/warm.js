@@ -112,7 +112,7 @@ const byPipes = isOpen(REQUESTS);
 let hasProgram = false; // there
 
 function openInput(flags) {
-	if (!/[ni]/.test(flags))
+	if (!flags.includes('n') && !flags.includes('i')) // no RegExp: what one has matched is the program's to see
 		return;
 	fs.closeSync(0);
 	fs.openSync(flags.includes('n') ? '/dev/null' : FIFO);

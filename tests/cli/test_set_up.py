@@ -2,9 +2,14 @@
 import fcntl
 import json
 import os
+import pathlib
 import re
 import shutil
+import socket
 import subprocess
+import tempfile
+import time
+import urllib.request
 
 import harness
 import pytest
@@ -35,11 +40,41 @@ def test_make_build_leaves_the_programs_and_does_nothing_the_second_time():
     assert (ROOT / "build/hotcell").stat().st_mtime_ns == before
 
 
-def test_make_run_runs_a_first_snippet_and_shows_its_result():
-    out = make("run")
-    assert "hotcell run" in out
-    python = subprocess.run(["/usr/bin/python3", "--version"], capture_output=True, text=True).stdout
-    assert python.strip() in out, "what the snippet says"
+@pytest.fixture
+def open_dir():
+    """One that a service's own user can reach, too."""
+    path = pathlib.Path(tempfile.mkdtemp(prefix="hotcell-test-", dir="/var/tmp"))
+    path.chmod(0o755)
+    yield path
+    shutil.rmtree(path)
+
+
+def test_make_run_runs_a_first_snippet_and_starts_the_service(open_dir, tmp_path):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    out = tmp_path / "out"
+    with open(out, "w") as file:
+        process = subprocess.Popen(
+            ["make", "-C", ROOT, "--no-print-directory", "run"], stdin=subprocess.DEVNULL, stdout=file,
+            stderr=subprocess.STDOUT, env={**os.environ, "PORT": str(port), "STATE": str(open_dir)})
+    try:
+        for _ in range(1200):
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{port}/livez", timeout=5):
+                    break
+            except OSError:
+                assert process.poll() is None, out.read_text()
+                time.sleep(0.1)
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/v1/execute", b'{"code": "print(6 * 7)"}')
+        with urllib.request.urlopen(request, timeout=60) as reply:
+            assert json.load(reply)["stdout"] == "42\n"
+    finally:
+        process.terminate()
+        process.wait()
+    said = out.read_text()
+    assert "Hello from Python" in said and "5050" in said, said
+    assert f"curl -s localhost:{port}/v1/execute" in said
 
 
 def test_what_make_calls_is_there():
