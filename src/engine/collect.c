@@ -195,18 +195,33 @@ int collect_data(struct hotcell_work *work, const struct msg_data *m)
 	return 0;
 }
 
+/* Through no link: what stands there may be somebody else's. */
+static void remove_output(const struct hotcell_work *work, const char *path)
+{
+	auto_free char *parent = xstrdup(path);
+	auto_close int dir = -1;
+	char *slash = strrchr(parent, '/');
+
+	if (slash)
+		*slash = '\0';
+	dir = path_open_beneath(
+		work->out_dir_fd, slash ? parent : ".", O_RDONLY | O_DIRECTORY, 0, true);
+	if (dir >= 0)
+		unlinkat(dir, path_base(path), 0);
+}
+
 void collect_got(struct hotcell_work *work, uint32_t error)
 {
 	struct hotcell_file *file = &work->result->files[work->get_at];
-	bool is_lent = work->get_is_lent;
+	bool is_ours = !work->get_is_lent && work->get_fd >= 0; /* we have made it */
 
 	collect_let_go(work);
 	work->get_at++;
 	if (error)
 		file->error = error < ERRORS_MAX ? (int)error : EIO;
 	/* Rather no file than half of one. */
-	if (file->error && !is_lent && work->out_dir_fd >= 0)
-		unlinkat(work->out_dir_fd, file->path, 0);
+	if (file->error && is_ours && work->out_dir_fd >= 0)
+		remove_output(work, file->path);
 }
 
 void collect_give_up(struct hotcell_work *work)
