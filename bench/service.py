@@ -36,6 +36,7 @@ class Service:
     def __init__(self, place_dir):
         self.dir = os.path.join(place_dir, "service")
         os.makedirs(self.dir)
+        os.chmod(place_dir, 0o711)  # the service's own user must get through
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
