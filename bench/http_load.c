@@ -98,7 +98,7 @@ static bool take_answer(struct connection *c)
 	ssize_t n = recv(c->fd, c->answer + c->len, ANSWER_MAX - 1 - c->len, 0);
 
 	if (n <= 0)
-		fail("the service has hung up");
+		fail(c->is_busy ? "the service hung up while it was asked" : "the service hung up");
 	c->len += (size_t)n;
 	if (!is_whole(c))
 		return false;
@@ -133,6 +133,17 @@ static int count_busy(void)
 	return busy;
 }
 
+/* To the nanosecond: a generator that waited in whole milliseconds would be awake all the time, and have a processor
+ * for itself. */
+static struct timespec time_until(int64_t then_ns)
+{
+	int64_t left_ns = then_ns - now_ns();
+
+	if (left_ns < 0)
+		left_ns = 0;
+	return (struct timespec){ .tv_sec = left_ns / 1000000000, .tv_nsec = left_ns % 1000000000 };
+}
+
 static void run(double seconds, double rate)
 {
 	int64_t begin_ns = now_ns();
@@ -145,7 +156,7 @@ static void run(double seconds, double rate)
 	while (now_ns() < end_ns || count_busy()) {
 		struct epoll_event events[EVENTS];
 		struct connection *c;
-		int wait_ms = 100;
+		struct timespec wait = { .tv_nsec = 100000000 };
 		int n;
 
 		while (step_ns && due_ns <= now_ns() && due_ns < end_ns && (c = find_free())) {
@@ -153,8 +164,8 @@ static void run(double seconds, double rate)
 			due_ns += step_ns;
 		}
 		if (step_ns && due_ns < end_ns && find_free())
-			wait_ms = due_ns <= now_ns() ? 0 : (int)((due_ns - now_ns()) / 1000000);
-		n = epoll_wait(all.epoll_fd, events, EVENTS, wait_ms);
+			wait = time_until(due_ns);
+		n = epoll_pwait2(all.epoll_fd, events, EVENTS, &wait, NULL);
 		for (int i = 0; i < n; i++) {
 			c = events[i].data.ptr;
 			if (take_answer(c) && !step_ns && now_ns() < end_ns)

@@ -7,7 +7,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { RANGES_MAX = 65536, PAGE_BYTES = 4096, ENTRIES = 4096 };
@@ -41,6 +43,29 @@ int dirty_open(int proc_fd, struct err *e)
 	pagemap_fd = fcntl(fd, F_DUPFD_CLOEXEC, VMM_OWN_FDS);
 	close(fd);
 	return pagemap_fd < 0 ? err_sys(e, "move the page map") : 0;
+}
+
+/* Debian's headers do not have it. */
+#define FEATURE_WP_ASYNC (1ULL << 15)
+
+/* Nothing is ever protected, so nobody has to answer: all we are after is that memory which might be watched for writes
+ * is mapped page by page. It ends with the descriptor, which stays open. */
+void dirty_map_no_more_than_touched(const uint8_t *start, uint64_t size)
+{
+	int made = (int)syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
+	struct uffdio_api api = { .api = UFFD_API, .features = FEATURE_WP_ASYNC };
+	struct uffdio_register range = {
+		.range = { .start = (uint64_t)(uintptr_t)start, .len = size },
+		.mode = UFFDIO_REGISTER_MODE_WP,
+	};
+	int fd;
+
+	if (made < 0)
+		return;
+	fd = fcntl(made, F_DUPFD_CLOEXEC, VMM_OWN_FDS);
+	close(made);
+	if (fd >= 0 && (ioctl(fd, UFFDIO_API, &api) || ioctl(fd, UFFDIO_REGISTER, &range)))
+		close(fd);
 }
 
 /* Written pages are ours alone, so they are no file's any more; present, or swapped out. */

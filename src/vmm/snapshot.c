@@ -252,6 +252,8 @@ int snapshot_load(struct guest *g, int fd, uint64_t memory_size, bool for_one_ru
 	processor_load_features(snapshot_header()->features);
 	if (map_image(g, 0, snapshot_image_size(), e))
 		return -1;
+	if (!for_one_run)
+		dirty_map_no_more_than_touched(g->mem.host, snapshot_image_size());
 	hot_fetch(&g->mem, hot_ranges(),
 		for_one_run ? snapshot_header()->hot_count : snapshot_header()->hot_written);
 	return new_machine(g, e) || snapshot_make_descriptors(e) || begin(g, e) ? -1 : 0;

@@ -6,8 +6,10 @@
 #include "cell/wall/seccomp.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/seccomp.h>
+#include <linux/userfaultfd.h>
 #include <netinet/in.h>
 #include <sched.h>
 #include <seccomp.h>
@@ -157,6 +159,8 @@ static void every_row_gives_what_it_says(void **state)
 		const uint64_t others[] = { 0, (uint32_t)~row->mask, 0xabcdef0000000000ULL };
 		bool is_read = strcmp(row->call, "prlimit64") == 0 && row->argument == 2;
 
+		if (row->vm_only)
+			continue; /* this is a container's filter */
 		for (size_t k = 0; k < COUNT(others) && seccomp_numbers[i] >= 0; k++) {
 			struct seccomp_data data = {
 				.nr = seccomp_numbers[i],
@@ -363,6 +367,31 @@ static uint32_t answer_to_pair(unsigned type)
 	return answer_of(&data);
 }
 
+static uint32_t answer_to_userfaultfd(unsigned flags)
+{
+	return answer_of(&(struct seccomp_data){
+		.nr = SYS_userfaultfd,
+		.arch = seccomp_arch_native(),
+		.args = { flags },
+	});
+}
+
+static void only_a_vmm_may_have_its_faults_watched(void **state)
+{
+	struct sock_fprog usual = program;
+	struct err e = { 0 };
+
+	(void)state;
+	assert_int_equal(answer_to_userfaultfd(O_CLOEXEC | UFFD_USER_MODE_ONLY), DENIED);
+	if (seccomp_compile(&(struct seccomp_options){ .is_vm = true }, &program, &e))
+		fail_msg("%s", e.text);
+	assert_int_equal(answer_to_userfaultfd(O_CLOEXEC | UFFD_USER_MODE_ONLY), ALLOWED);
+	assert_int_equal(answer_to_userfaultfd(O_CLOEXEC), DENIED);
+	assert_int_equal(answer_to_userfaultfd(0), DENIED);
+	free(program.filter);
+	program = usual;
+}
+
 /* By the table alone a program could reach whoever listens on a socket in a directory of the host. */
 static void beside_mounts_no_unix_socket_can_be_connected_to_a_path(void **state)
 {
@@ -524,6 +553,7 @@ int main(void)
 		TEST(what_programs_need_every_day_is_allowed),
 		TEST(no_flag_of_clone_makes_a_namespace),
 		TEST(only_everyday_sockets_are_made),
+		TEST(only_a_vmm_may_have_its_faults_watched),
 		TEST(beside_mounts_no_unix_socket_can_be_connected_to_a_path),
 		TEST(the_core_limit_is_read_but_not_set),
 		TEST(the_keeper_cannot_be_slowed_down),

@@ -180,7 +180,7 @@ static int by_number(const void *a, const void *b)
 static bool is_left_out(const struct seccomp_row *row, const struct seccomp_options *options)
 {
 	return (options->memory_is_soft && strcmp(row->call, "shmget") == 0) ||
-	       (options->has_mounts && row->without_mounts);
+	       (options->has_mounts && row->without_mounts) || (row->vm_only && !options->is_vm);
 }
 
 static int collect(struct builder *b, const struct seccomp_options *options, struct err *e)

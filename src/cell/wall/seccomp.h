@@ -32,6 +32,7 @@ struct seccomp_row {
 	uint32_t and_mask;
 	uint32_t and_value;
 	bool without_mounts; /* not a row for cells that show directories of the host */
+	bool vm_only;        /* for the VMM, before it shuts itself in */
 };
 
 extern const struct seccomp_row seccomp_table[];
@@ -49,6 +50,7 @@ struct seccomp_options {
 	/* Unix sockets that can be connected to a path are denied: one may lie in such a directory, and
 	 * neither a read-only mount nor landlock would keep a cell from whoever listens on it. */
 	bool has_mounts;
+	bool is_vm;
 };
 
 /* Compiles the table once; seccomp_install() is what each cell does. The program is owned by the caller

@@ -375,6 +375,7 @@ const struct seccomp_row seccomp_table[] = {
 	{ "move_pages", CALL_DENIED, 0, 0, 0, "reads and writes other processes" },
 	{ "bpf", CALL_DENIED, 0, 0, 0, "large parts of the kernel for small uses" },
 	{ "perf_event_open", CALL_DENIED, 0, 0, 0, "large parts of the kernel for small uses" },
+	{ "userfaultfd", CALL_ALLOWED, 0, 0xffffffff, 0x80001, "(vm only) user mode, by the VMM before its guest begins: keeps the kernel from mapping more than is touched", .vm_only = true },
 	{ "userfaultfd", CALL_DENIED, 0, 0, 0, "large parts of the kernel for small uses" },
 	{ "keyctl", CALL_DENIED, 0, 0, 0, "large parts of the kernel for small uses" },
 	{ "add_key", CALL_DENIED, 0, 0, 0, "large parts of the kernel for small uses" },

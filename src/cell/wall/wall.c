@@ -133,7 +133,10 @@ static void find_masks(struct wall *w)
 
 static int compile_filters(struct wall *w, const struct isolation_options *options, struct err *e)
 {
-	struct seccomp_options wanted = { .memory_is_soft = options->memory_is_soft };
+	struct seccomp_options wanted = {
+		.memory_is_soft = options->memory_is_soft,
+		.is_vm = w->holds_vmm,
+	};
 
 	if (seccomp_compile(&wanted, &w->filter, e))
 		return -1;
