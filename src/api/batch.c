@@ -51,7 +51,7 @@ static void send_line(struct batch *b, size_t index)
 	char *text;
 
 	json_object_set_new(item->answer, "index", json_integer((json_int_t)index));
-	text = json_dumps(item->answer, JSON_COMPACT | JSON_REAL_PRECISION(17));
+	text = json_dumps(item->answer, JSON_COMPACT | JSON_REAL_PRECISION(15));
 	http_send(b->call->x, text, strlen(text));
 	http_send(b->call->x, "\n", 1);
 	free(text);

@@ -77,7 +77,7 @@ static void on_done(struct job_watch *watch)
 
 static void send_event(struct call *call, const char *event, json_t *data)
 {
-	char *text = json_dumps(data, JSON_COMPACT | JSON_REAL_PRECISION(17));
+	char *text = json_dumps(data, JSON_COMPACT | JSON_REAL_PRECISION(15));
 	auto_buf struct buf frame = { 0 };
 
 	json_decref(data);

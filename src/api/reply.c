@@ -23,7 +23,7 @@ json_t *reply_text(const char *data, size_t len)
 
 void reply_json(struct call *call, unsigned status, json_t *value)
 {
-	char *text = json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(17) | JSON_ENCODE_ANY);
+	char *text = json_dumps(value, JSON_COMPACT | JSON_REAL_PRECISION(15) | JSON_ENCODE_ANY);
 
 	json_decref(value);
 	http_reply_taken(call->x, status, JSON_TYPE, text, strlen(text));

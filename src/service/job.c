@@ -48,7 +48,7 @@ struct job *job_new(struct service *s, const struct caller *caller, struct spec 
 	struct job *job = xalloc(sizeof(*job));
 
 	job->service = s;
-	store_make_id(job->id);
+	store_make_run_id(job->id);
 	job->caller = *caller;
 	job->spec = *spec;
 	*spec = (struct spec){ 0 };

@@ -1,6 +1,7 @@
+#include "base/clock.h"
 #include "store/inner.h"
 
-enum { HASH_SIZE = 32 };
+enum { HASH_SIZE = 32, LOOK_AGAIN_US = 5000 };
 
 void store_key_free(struct store_key *key)
 {
@@ -72,6 +73,7 @@ int store_add_key(
 	if (check_key(key, e) || store_begin(s, e))
 		return -1;
 	failed = check_name_is_free(s, key->name, e) || write_key(s, key, hash, e);
+	s->keys_looked_us = 0;
 	return store_end(s, failed, e);
 }
 
@@ -97,6 +99,7 @@ int store_revoke_key(struct store *s, const char *name, double now_s, struct err
 	if (store_check_text("key's name", name, STORE_NAME_MAX, e) || store_begin(s, e))
 		return -1;
 	failed = write_revoked(s, name, now_s, e) != 0;
+	s->keys_looked_us = 0;
 	return store_end(s, failed, e);
 }
 
@@ -152,10 +155,21 @@ int store_list_keys(struct store *s, struct store_key **ret, size_t *ret_count, 
 	return 0;
 }
 
-bool store_has_keys(struct store *s)
+static bool look_for_keys(struct store *s)
 {
 	struct err ignored;
 	auto_query query = db_query(&s->reader, QUERY_KEY_ANY, &ignored);
 
 	return !query || db_step(&s->reader, query, &ignored) != 0;
+}
+
+bool store_has_keys(struct store *s)
+{
+	int64_t now_us = clock_now_us();
+
+	if (now_us >= s->keys_looked_us + LOOK_AGAIN_US || !s->keys_looked_us) {
+		s->has_keys = look_for_keys(s);
+		s->keys_looked_us = now_us;
+	}
+	return s->has_keys;
 }

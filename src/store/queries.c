@@ -42,14 +42,15 @@ const char *const query_steps[QUERY_VERSION] = {
 	") STRICT;"
 
 	"CREATE TABLE runs ("
-	"	id TEXT NOT NULL PRIMARY KEY,"
+	"	id TEXT NOT NULL,"
 	"	owner TEXT NOT NULL,"
 	"	session TEXT,"
 	"	summary TEXT NOT NULL,"
-	"	started REAL NOT NULL"
-	") STRICT;"
-	"CREATE INDEX runs_by_owner ON runs (owner, started, id);"
-	"CREATE INDEX runs_by_start ON runs (started, id);",
+	"	started REAL NOT NULL,"
+	"	PRIMARY KEY (started, id)" /* by time: a new one is written behind the last */
+	") STRICT, WITHOUT ROWID;"
+	"CREATE UNIQUE INDEX runs_by_id ON runs (id);"
+	"CREATE INDEX runs_by_owner ON runs (owner, started, id);",
 };
 
 const char *const query_texts[QUERY_COUNT] = {

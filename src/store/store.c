@@ -30,16 +30,18 @@ int store_check_text(const char *what, const char *text, size_t max, struct err 
 
 /* ---- ids ---- */
 
-void store_make_id(char ret[STORE_ID_SIZE])
+static void draw(uint8_t b[16])
 {
-	uint8_t b[16];
-
 	/* Cannot come short for so few bytes; without them nothing could be kept apart. */
-	while (getrandom(b, sizeof(b), 0) != (ssize_t)sizeof(b)) {
+	while (getrandom(b, 16, 0) != 16) {
 		if (errno != EINTR)
 			abort();
 	}
-	b[6] = (uint8_t)((b[6] & 0x0f) | 0x40);
+}
+
+static void print_id(uint8_t b[16], uint8_t version, char ret[STORE_ID_SIZE])
+{
+	b[6] = (uint8_t)((b[6] & 0x0f) | version << 4);
 	b[8] = (uint8_t)((b[8] & 0x3f) | 0x80);
 	snprintf(ret, STORE_ID_SIZE,
 		"%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", b[0], b[1],
@@ -47,16 +49,35 @@ void store_make_id(char ret[STORE_ID_SIZE])
 		b[15]);
 }
 
+void store_make_id(char ret[STORE_ID_SIZE])
+{
+	uint8_t b[16];
+
+	draw(b);
+	print_id(b, 4, ret);
+}
+
+void store_make_run_id(char ret[STORE_ID_SIZE])
+{
+	uint64_t ms = (uint64_t)(store_now_s() * 1000);
+	uint8_t b[16];
+
+	draw(b);
+	for (unsigned i = 0; i < 6; i++)
+		b[i] = (uint8_t)(ms >> (40 - 8 * i));
+	print_id(b, 7, ret);
+}
+
 bool store_is_id(const char *text)
 {
-	/* x: any digit, 4: the version, y: the variant. */
-	static const char form[] = "xxxxxxxx-xxxx-4xxx-yxxx-xxxxxxxxxxxx";
+	/* x: any digit, v: the version, y: the variant. */
+	static const char form[] = "xxxxxxxx-xxxx-vxxx-yxxx-xxxxxxxxxxxx";
 	size_t i;
 
 	for (i = 0; form[i]; i++) {
 		const char *allowed = form[i] == 'x' ? "0123456789abcdef" :
 				      form[i] == 'y' ? "89ab" :
-				      form[i] == '4' ? "4" :
+				      form[i] == 'v' ? "47" :
 						       "-";
 
 		if (!text[i] || !strchr(allowed, text[i]))

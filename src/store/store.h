@@ -49,6 +49,8 @@ void store_dispatch(struct store *s);
 unsigned store_queued(const struct store *s);
 
 void store_make_id(char ret[STORE_ID_SIZE]);
+/* Begins with the time, so that history grows at its end and nowhere else: five pages less to write for each run. */
+void store_make_run_id(char ret[STORE_ID_SIZE]);
 /* Whether it has the form of one: what has not is never looked for. */
 bool store_is_id(const char *text);
 
@@ -132,6 +134,7 @@ int store_revoke_key(struct store *s, const char *name, double now_s, struct err
 int store_find_key(struct store *s, const uint8_t hash[32], struct store_key *ret, struct err *e);
 int store_list_keys(struct store *s, struct store_key **ret, size_t *ret_count, struct err *e);
 /* Whether there is any that is good; true also if that cannot be read, so that no door opens. */
+/* Of a few milliseconds ago: every request asks. */
 bool store_has_keys(struct store *s);
 void store_key_free(struct store_key *key);
 void store_keys_free(struct store_key *keys, size_t count);
