@@ -21,6 +21,7 @@ CODE = {"code": "print(sum(range(101)))"}
 JS = {"language": "javascript", "code": "console.log(2+2)"}
 CONNECTIONS = 64
 BARES = 8  # in each round
+PACE = 4  # a second: a container serves once, and the next one wants to be warmed
 SESSIONS = 1000
 WARM = "python,python:data,javascript,python@container,javascript@container"
 
@@ -134,12 +135,12 @@ def measure(service, quick):
         taken["vm"].append(service.load(CODE, "5050", 1, seconds))
         taken["session"].append(service.load({"code": "print(x)"}, "42", 1, seconds,
                                              path=f"/v1/sessions/{session}/execute"))
-        taken["container"].append(service.load({**CODE, "isolation": "container"}, "5050", 1, seconds))
+        taken["container"].append(service.load({**CODE, "isolation": "container"}, "5050", 1, 3 * seconds, PACE))
         taken["crowd"].append(service.load(CODE, "5050", CONNECTIONS, 2 * seconds))
         taken["bare_rate"].append(bare_rate(PYTHON, seconds))
         if os.path.exists(NODE[0]):
             bare_ms(NODE, node)
-            taken["node"].append(service.load({**JS, "isolation": "container"}, "4", 1, seconds))
+            taken["node"].append(service.load({**JS, "isolation": "container"}, "4", 1, 3 * seconds, PACE))
     half = max(t["rate"] for t in taken["crowd"]) / 2
     taken["open"] = [service.load(CODE, "5050", CONNECTIONS, 2 * seconds, half) for _ in range(rounds)]
     return python, node, taken

@@ -10,6 +10,7 @@
 
 /* LEAVING: the run is over and has been told, its process is not gone yet. */
 enum state { IDLE, RUNNING, ENDING, LEAVING };
+enum { LEAVE_US = 5000 };
 
 struct keeper {
 	const struct keeper_options *options;
@@ -35,6 +36,7 @@ struct keeper {
 	int64_t started_us;
 	int64_t deadline_us;
 	int64_t last_kill_us;
+	int64_t leave_us; /* LEAVING: when its process is killed; 0: it has been */
 	uint64_t output_max;
 	uint64_t file_max;
 	bool list_when_done;

@@ -98,9 +98,20 @@ static void watch_clock(struct keeper *k)
 		keeper_end_program(k, ENDED_BY_TIMEOUT);
 }
 
+/* A process takes longer to end than most runs do, and whoever waits for the answer would share a processor with that. */
+static void kill_who_leaves(struct keeper *k, bool now)
+{
+	if (k->state != LEAVING || !k->leave_us || (!now && clock_now_us() < k->leave_us))
+		return;
+	k->leave_us = 0;
+	program_kill_all(k->options->kill_all_is_safe);
+}
+
 /* Milliseconds that poll() may sleep. */
 static int patience_ms(const struct keeper *k)
 {
+	if (k->state == LEAVING && k->leave_us)
+		return clock_ms_until(k->leave_us);
 	if (k->state == ENDING || k->state == LEAVING)
 		return 20; /* kill again what was born during the last pass */
 	return k->state == RUNNING && k->deadline_us ? clock_ms_until(k->deadline_us) : -1;
@@ -504,7 +515,7 @@ static void step(struct keeper *k)
 	bool is_telling = k->state == RUNNING && k->waited && d->request_len;
 	struct pollfd fds[] = {
 		{ .fd = k->options->lifeline_fd, .events = POLLIN },
-		{ .fd = k->state == LEAVING ? -1 : k->options->control_fd,
+		{ .fd = k->state == LEAVING && !k->leave_us ? -1 : k->options->control_fd,
 			.events = waits_for_room ? 0 : POLLIN },
 		{ .fd = k->signal_fd, .events = POLLIN },
 		{ .fd = k->program.out_fd[0], .events = POLLIN },
@@ -536,7 +547,8 @@ static void step(struct keeper *k)
 		output_pass(k, 1);
 	if (fds[5].revents)
 		keeper_feed_stdin(k);
-	if (fds[1].revents && !k->hung_up)
+	kill_who_leaves(k, fds[1].revents);
+	if (fds[1].revents && !k->hung_up && k->state != LEAVING)
 		on_control(k);
 	if (fds[2].revents)
 		on_child(k);

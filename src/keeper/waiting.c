@@ -70,8 +70,7 @@ static void finish_driver(struct keeper *k, uint8_t status)
 		return;
 	program_close_pipes(&k->program);
 	k->state = LEAVING;
-	k->last_kill_us = clock_now_us();
-	program_kill_all(k->options->kill_all_is_safe);
+	k->leave_us = clock_now_us() + LEAVE_US;
 }
 
 static void on_answer(struct keeper *k)

@@ -442,6 +442,7 @@ static int take_cell(struct job *job, struct hotcell_request *q, struct hotcell_
 	if (!job->cell)
 		return -1;
 	q->cell = job->cell->cell;
+	q->cold |= job->cell->is_cold;
 	q->cell_ends = !plan.profile || plan.isolation != HOTCELL_ISOLATION_VM;
 	q->machine_ends = !q->cell_ends && once;
 	return 0;

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { REFILL_MS = 2, KEY_SIZE = 512 };
+enum { REFILL_MS = 5, END_MS = 2, PATIENCE_US = 200000, KEY_SIZE = 512 };
 
 static void make_key(char *ret, const struct engine *n, const struct pool_wish *w)
 {
@@ -53,7 +53,13 @@ static unsigned pool_max(const struct pools *p)
 	return most ? most : p->service->admission.running_max * 2;
 }
 
-static struct pool_cell *make(struct pool *pool, struct hotcell_error *e)
+/* Whether it is a program that waits, not a machine. */
+static bool has_drivers(const struct pool *pool)
+{
+	return pool->wish.isolation != HOTCELL_ISOLATION_VM && pool->wish.profile;
+}
+
+static struct pool_cell *make(struct pool *pool, bool is_cold, struct hotcell_error *e)
 {
 	struct hotcell_request q = {
 		.language = pool->wish.language,
@@ -62,8 +68,8 @@ static struct pool_cell *make(struct pool *pool, struct hotcell_error *e)
 		.network = pool->wish.network,
 		.limits = pool->wish.limits,
 		.limits_default = &pool->engine->service->limits,
-		.profile = pool->wish.profile,
-		.cold = !pool->wish.profile,
+		.profile = is_cold ? NULL : pool->wish.profile,
+		.cold = is_cold || !pool->wish.profile,
 		.machine_ends = is_reusable(pool) && pool->wish.once,
 	};
 	struct pool_cell *cell = xalloc(sizeof(*cell));
@@ -73,6 +79,8 @@ static struct pool_cell *make(struct pool *pool, struct hotcell_error *e)
 		return NULL;
 	}
 	cell->pool = pool;
+	cell->engine = pool->engine;
+	cell->is_cold = is_cold;
 	list_init(&cell->link);
 	engine_hold(pool->engine);
 	return cell;
@@ -80,12 +88,38 @@ static struct pool_cell *make(struct pool *pool, struct hotcell_error *e)
 
 static void end(struct pool_cell *cell)
 {
-	struct engine *n = cell->pool->engine;
+	struct engine *n = cell->engine;
 
 	hotcell_cell_free(cell->cell);
 	free(cell->owner);
 	free(cell);
 	engine_release(n);
+}
+
+static void end_used(struct pools *p)
+{
+	while (!list_is_empty(&p->used)) {
+		struct pool_cell *cell = container_of(p->used.next, struct pool_cell, link);
+
+		list_remove(&cell->link); /* NOLINT(clang-analyzer-unix.Malloc): what is in the list lives */
+		end(cell);
+	}
+}
+
+static void on_end_used(uv_timer_t *timer)
+{
+	end_used(timer->data);
+}
+
+static void end_soon(struct pools *p, struct pool_cell *cell)
+{
+	if (p->is_closed) {
+		end(cell);
+		return;
+	}
+	if (list_is_empty(&p->used))
+		uv_timer_start(&p->end_used, on_end_used, END_MS, 0);
+	list_add_last(&p->used, &cell->link);
 }
 
 static void take_out(struct pool_cell *cell)
@@ -140,13 +174,15 @@ static struct pool_cell *choose(struct pool *pool, const char *owner)
 		struct pool_cell *cell = container_of(at, struct pool_cell, link);
 
 		enum hotcell_cell_state state = hotcell_cell_state(cell->cell);
+		bool suits = state == HOTCELL_CELL_READY || !has_drivers(pool);
 
 		if (state == HOTCELL_CELL_GONE) {
 			take_out(cell);
 			end(cell);
 		} else if (is_same_owner(cell, owner)) {
 			return cell;
-		} else if (!cell->owner && (!fresh || (!is_ready && state == HOTCELL_CELL_READY))) {
+		} else if (!cell->owner && suits &&
+			   (!fresh || (!is_ready && state == HOTCELL_CELL_READY))) {
 			fresh = cell;
 			is_ready = state == HOTCELL_CELL_READY;
 		}
@@ -170,14 +206,14 @@ struct pool_cell *pool_take(struct pools *p, struct engine *n, const struct pool
 		take_out(cell);
 	} else {
 		/* Somebody else's makes room for a new one. */
-		if (!list_is_empty(&pool->idle)) {
+		if (!has_drivers(pool) && !list_is_empty(&pool->idle)) {
 			struct pool_cell *others =
 				container_of(pool->idle.prev, struct pool_cell, link);
 
 			take_out(others);
 			end(others);
 		}
-		cell = make(pool, e);
+		cell = make(pool, has_drivers(pool), e);
 		if (!cell)
 			return NULL;
 	}
@@ -203,7 +239,7 @@ void pool_give(struct pool_cell *cell, bool again)
 		hotcell_cell_state(cell->cell) != HOTCELL_CELL_GONE)
 		put_in(cell);
 	else
-		end(cell);
+		end_soon(p, cell);
 	if (pool->is_dropped && !pool->busy)
 		free_pool(p, pool);
 	refill_soon(p);
@@ -235,7 +271,7 @@ static bool refill(struct pools *p, struct pool *pool)
 	if (pool->is_dropped || pool->is_broken || pool->idle_count >= wanted ||
 		pool->idle_count >= pool_max(p))
 		return false;
-	cell = make(pool, &e);
+	cell = make(pool, false, &e);
 	if (!cell) {
 		pool->is_broken = true;
 		log_warning("pool.failed", { "language", .text = pool->wish.language },
@@ -247,16 +283,44 @@ static bool refill(struct pools *p, struct pool *pool)
 	return true;
 }
 
+static unsigned count_in_making(struct pools *p)
+{
+	unsigned count = 0;
+	struct pool *pool;
+	size_t at = 0;
+
+	while ((pool = map_next(&p->by_key, &at)))
+		list_each(link, next, &pool->idle) count +=
+			hotcell_cell_state(container_of(link, struct pool_cell, link)->cell) ==
+			HOTCELL_CELL_MAKING;
+	return count;
+}
+
+/* What is made takes processors from those who run, and the warden's time from those who end. */
+static bool may_make(struct pools *p)
+{
+	const struct admission *a = &p->service->admission;
+	unsigned most = !a->running && a->running_max > 2 ? a->running_max / 2 : 1;
+
+	if (a->running && clock_now_us() < p->refill_due_us)
+		return false;
+	return count_in_making(p) < most;
+}
+
 static void on_refill(uv_timer_t *timer)
 {
 	struct pools *p = timer->data;
-	size_t at = 0;
+	bool more = true;
 	struct pool *pool;
-	bool more = false;
+	size_t at = 0;
 
 	p->is_refilling = false;
-	while (!more && (pool = map_next(&p->by_key, &at)))
-		more = refill(p, pool);
+	if (may_make(p)) {
+		more = false;
+		while (!more && (pool = map_next(&p->by_key, &at)))
+			more = refill(p, pool);
+		p->refill_due_us = 0;
+	}
 	if (more)
 		refill_soon(p);
 }
@@ -266,6 +330,8 @@ static void refill_soon(struct pools *p)
 	if (p->is_refilling || p->is_closed)
 		return;
 	p->is_refilling = true;
+	if (!p->refill_due_us)
+		p->refill_due_us = clock_now_us() + PATIENCE_US;
 	uv_timer_start(&p->refill, on_refill, REFILL_MS, 0);
 }
 
@@ -343,21 +409,25 @@ void pools_tick(struct pools *p)
 	refill_soon(p);
 }
 
-bool pools_are_warm(const struct pools *p)
+static bool is_warm(struct pool *pool)
+{
+	if (!pool->is_listed || pool->is_broken || pool->is_dropped)
+		return true;
+	pool->was_warm |= pool->busy > 0;
+	list_each(link, next, &pool->idle) pool->was_warm |=
+		hotcell_cell_state(container_of(link, struct pool_cell, link)->cell) ==
+		HOTCELL_CELL_READY;
+	return pool->was_warm;
+}
+
+bool pools_are_warm(struct pools *p)
 {
 	size_t at = 0;
 	struct pool *pool;
 
-	while ((pool = map_next(&p->by_key, &at))) {
-		bool has =
-			pool->busy > 0 || !pool->is_listed || pool->is_broken || pool->is_dropped;
-
-		list_each(link, next, &pool->idle) has |=
-			hotcell_cell_state(container_of(link, struct pool_cell, link)->cell) !=
-			HOTCELL_CELL_GONE;
-		if (!has)
+	while ((pool = map_next(&p->by_key, &at)))
+		if (!is_warm(pool))
 			return false;
-	}
 	return true;
 }
 
@@ -367,6 +437,9 @@ void pools_open(struct pools *p, struct service *s)
 	p->window_us = clock_now_us();
 	uv_timer_init(s->loop, &p->refill);
 	p->refill.data = p;
+	list_init(&p->used);
+	uv_timer_init(s->loop, &p->end_used);
+	p->end_used.data = p;
 }
 
 /* Those that are busy end when they are given back, and the pool with the last of them. */
@@ -394,6 +467,8 @@ void pools_close(struct pools *p)
 
 	p->is_closed = true;
 	uv_close((uv_handle_t *)&p->refill, NULL);
+	uv_close((uv_handle_t *)&p->end_used, NULL);
+	end_used(p);
 	while ((pool = map_next(&p->by_key, &at))) {
 		free_pool(p, pool);
 		at = 0;

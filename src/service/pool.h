@@ -1,11 +1,13 @@
 /* pool: cells that wait, made ahead of need. One pool for each (language, isolation, profile, limits).
  *
  * A pool keeps as many spare cells as were in use at one time lately, and one more each time that somebody found none:
- * at least pool_min for those that the config lists, and at most pool_max. They are made in the background, one after
- * another.
+ * at least pool_min for those that the config lists, and at most pool_max. They are made in the background: a few at a
+ * time while nobody runs anything, else one after another, and not before those who run have had some time to end.
  *
  * A warm machine of a vm goes back after a run and serves the same owner again (reuse); for another owner it is
- * replaced. Every other cell serves once. */
+ * replaced. Every other cell serves once. Where none is ready, a machine that is being made is waited for, since
+ * that takes less than a start without one; but a program in a container starts cold then, in a cell of its own: to warm
+ * a driver takes longer, and who is being warmed is left to it. */
 #ifndef HOTCELL_SERVICE_POOL_H
 #define HOTCELL_SERVICE_POOL_H
 
@@ -42,15 +44,18 @@ struct pool {
 	bool is_listed;     /* the config wants it warm */
 	bool is_dropped;    /* its engine is on its way out */
 	bool is_broken;     /* the last one could not be made: not tried again in this window */
+	bool was_warm;      /* once at least */
 	int64_t last_used_us;
 };
 
 struct pool_cell {
 	struct list link;
 	struct pool *pool;
+	struct engine *engine;
 	struct hotcell_cell *cell;
 	char *owner; /* whose runs it has served; NULL: nobody's */
 	unsigned runs;
+	bool is_cold; /* though its pool's are not */
 };
 
 struct pools {
@@ -58,6 +63,9 @@ struct pools {
 	struct map by_key;
 	uv_timer_t refill;
 	bool is_refilling;
+	struct list used;     /* cells whose end can wait until the answers of their runs are sent */
+	uv_timer_t end_used;
+	int64_t refill_due_us; /* when those who run have had their time; 0: nothing is lacking */
 	bool is_closed;
 	int64_t window_us; /* when the window began */
 };
@@ -73,8 +81,8 @@ void pool_give(struct pool_cell *cell, bool again);
 void pool_list(struct pools *p, struct engine *n, const struct pool_wish *wish);
 /* Every second. */
 void pools_tick(struct pools *p);
-/* Whether every listed pool has a cell that waits. */
-bool pools_are_warm(const struct pools *p);
+/* Whether every listed pool has had a cell that waits. */
+bool pools_are_warm(struct pools *p);
 /* Ends all cells of an engine. */
 void pools_drop(struct pools *p, const struct engine *n);
 

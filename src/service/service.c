@@ -143,7 +143,7 @@ bool service_is_idle(const struct service *s)
 	return s->admission.running == 0 && s->admission.queued == 0 && store_queued(s->store) == 0;
 }
 
-const char *service_not_ready(const struct service *s)
+const char *service_not_ready(struct service *s)
 {
 	if (s->is_draining)
 		return "it is about to end";

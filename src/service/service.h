@@ -68,7 +68,7 @@ bool service_is_idle(const struct service *s);
 /* Cancels what still runs, ends sessions, writes what waits. */
 void service_close(struct service *s);
 /* Whether it can serve as it should: "" or why not. */
-const char *service_not_ready(const struct service *s);
+const char *service_not_ready(struct service *s);
 /* What a run has that asks for nothing. */
 void service_default_limits(const struct config *c, struct hotcell_limits *ret);
 /* What of these is more or less than that; 0 for what is not. (A session has them all, asked for or not.) */
