@@ -21,7 +21,7 @@ CODE = {"code": "print(sum(range(101)))"}
 JS = {"language": "javascript", "code": "console.log(2+2)"}
 CONNECTIONS = 64
 BARES = 8  # in each round
-PACE = 4  # a second: a container serves once, and the next one wants to be warmed
+IN_A_ROW = 8  # containers that wait: each serves once
 SESSIONS = 1000
 WARM = "python,python:data,javascript,python@container,javascript@container"
 
@@ -44,7 +44,7 @@ class Service:
         self.process = subprocess.Popen(
             [client.HOTCELL, "serve", "--port", str(self.port), "--state-dir", self.dir + "/state",
              "--socket", self.dir + "/sock", "--log-level", "warning", "--warm", WARM,
-             "--sessions-max", "10000"], preexec_fn=peers.die_with_parent)
+             "--sessions-max", "10000", "--pool-min", str(IN_A_ROW)], preexec_fn=peers.die_with_parent)
         for _ in range(600):
             try:
                 if self.ask("GET", "/readyz")[0] == 200:
@@ -101,6 +101,13 @@ def bare_rate(argv, seconds):
     return count / seconds
 
 
+def containers(service, body, want):
+    """As many as wait, with some time for each to end; and then time to warm the next ones."""
+    taken = service.load({**body, "isolation": "container"}, want, 1, IN_A_ROW / 20, 20)
+    time.sleep(IN_A_ROW / 4)
+    return taken
+
+
 def session_of(service, isolation):
     status, session = service.ask("POST", "/v1/sessions", {"isolation": isolation, "ttl_seconds": 3600})
     if status != 201:
@@ -135,12 +142,12 @@ def measure(service, quick):
         taken["vm"].append(service.load(CODE, "5050", 1, seconds))
         taken["session"].append(service.load({"code": "print(x)"}, "42", 1, seconds,
                                              path=f"/v1/sessions/{session}/execute"))
-        taken["container"].append(service.load({**CODE, "isolation": "container"}, "5050", 1, 3 * seconds, PACE))
+        taken["container"].append(containers(service, CODE, "5050"))
         taken["crowd"].append(service.load(CODE, "5050", CONNECTIONS, 2 * seconds))
         taken["bare_rate"].append(bare_rate(PYTHON, seconds))
         if os.path.exists(NODE[0]):
             bare_ms(NODE, node)
-            taken["node"].append(service.load({**JS, "isolation": "container"}, "4", 1, 3 * seconds, PACE))
+            taken["node"].append(containers(service, JS, '"4'))
     half = max(t["rate"] for t in taken["crowd"]) / 2
     taken["open"] = [service.load(CODE, "5050", CONNECTIONS, 2 * seconds, half) for _ in range(rounds)]
     return python, node, taken

@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-enum { REFILL_MS = 5, END_MS = 2, PATIENCE_US = 200000, KEY_SIZE = 512 };
+enum { REFILL_MS = 5, END_MS = 2, QUIET_US = 100000, PATIENCE_US = 200000, KEY_SIZE = 512 };
 
 static void make_key(char *ret, const struct engine *n, const struct pool_wish *w)
 {
@@ -201,7 +201,7 @@ struct pool_cell *pool_take(struct pools *p, struct engine *n, const struct pool
 	struct pool *pool = find(p, n, wish);
 	struct pool_cell *cell = choose(pool, owner);
 
-	pool->last_used_us = clock_now_us();
+	pool->last_used_us = p->last_taken_us = clock_now_us();
 	if (cell) {
 		take_out(cell);
 	} else {
@@ -300,11 +300,11 @@ static unsigned count_in_making(struct pools *p)
 static bool may_make(struct pools *p)
 {
 	const struct admission *a = &p->service->admission;
-	unsigned most = !a->running && a->running_max > 2 ? a->running_max / 2 : 1;
+	int64_t now_us = clock_now_us();
+	bool is_quiet = !a->running && now_us >= p->last_taken_us + QUIET_US;
+	unsigned most = is_quiet && a->running_max > 2 ? a->running_max / 2 : 1;
 
-	if (a->running && clock_now_us() < p->refill_due_us)
-		return false;
-	return count_in_making(p) < most;
+	return (is_quiet || now_us >= p->refill_due_us) && count_in_making(p) < most;
 }
 
 static void on_refill(uv_timer_t *timer)

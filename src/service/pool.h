@@ -2,7 +2,7 @@
  *
  * A pool keeps as many spare cells as were in use at one time lately, and one more each time that somebody found none:
  * at least pool_min for those that the config lists, and at most pool_max. They are made in the background: a few at a
- * time while nobody runs anything, else one after another, and not before those who run have had some time to end.
+ * time while nobody has run anything for a moment, else one after another, and each after some patience.
  *
  * A warm machine of a vm goes back after a run and serves the same owner again (reuse); for another owner it is
  * replaced. Every other cell serves once. Where none is ready, a machine that is being made is waited for, since
@@ -65,7 +65,8 @@ struct pools {
 	bool is_refilling;
 	struct list used;     /* cells whose end can wait until the answers of their runs are sent */
 	uv_timer_t end_used;
-	int64_t refill_due_us; /* when those who run have had their time; 0: nothing is lacking */
+	int64_t last_taken_us;
+	int64_t refill_due_us; /* when patience ends; 0: nothing is lacking */
 	bool is_closed;
 	int64_t window_us; /* when the window began */
 };
