@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/own.h"
 #include "service/check.h"
+#include "service/job_inner.h"
 #include "service/service.h"
 
 #include <errno.h>
@@ -63,25 +64,11 @@ struct job *job_new(struct service *s, const struct caller *caller, struct spec 
 	return job;
 }
 
-struct event {
-	struct list link;
-	enum hotcell_stream stream;
-	size_t len;
-	char data[];
-};
-
-static void drop_event(struct job *job, struct event *event)
-{
-	list_remove(&event->link);
-	job->log_bytes -= event->len;
-	free(event);
-}
-
 void job_release(struct job *job)
 {
 	if (!job || --job->references)
 		return;
-	list_each(at, next, &job->log) drop_event(job, container_of(at, struct event, link));
+	job_drop_log(job);
 	for (size_t i = 0; i < job->files_count; i++) {
 		own_close(&job->files[i].blob_fd);
 		free(job->files[i].path);
@@ -100,7 +87,7 @@ void job_release(struct job *job)
 }
 
 /* The last step: whoever follows is told. */
-static void finish(struct job *job)
+void job_finish(struct job *job)
 {
 	if (!job_goto(job, JOB_DONE))
 		return;
@@ -130,235 +117,7 @@ void job_fail(struct job *job, int status, enum hotcell_error_kind kind, const c
 	va_start(args, format);
 	vsnprintf(job->failure.text, sizeof(job->failure.text), format, args);
 	va_end(args);
-	finish(job);
-}
-
-/* ---- who follows ---- */
-
-/* What everybody has had is not kept, unless somebody may still come for it. */
-static void trim_log(struct job *job)
-{
-	if (job->spec.detach)
-		return;
-	list_each(at, next, &job->log)
-	{
-		struct list *mark = at;
-
-		list_each(link, after, &job->watches)
-		{
-			const struct job_watch *watch = container_of(link, struct job_watch, link);
-
-			if (watch->sent == mark || watch->sent == &job->log)
-				return;
-		}
-		drop_event(job, container_of(at, struct event, link));
-	}
-}
-
-void job_pump(struct job_watch *watch)
-{
-	struct job *job = watch->job;
-
-	while (watch->on_output && watch->sent->next != &job->log) {
-		struct event *event = container_of(watch->sent->next, struct event, link);
-
-		if (!watch->on_output(watch, event->stream, event->data, event->len))
-			return;
-		watch->sent = &event->link;
-	}
-}
-
-static void pause_or_go_on(struct job *job)
-{
-	enum { BACKLOG_MAX = 256 << 10 };
-	bool wants_pause = !job->spec.detach && job->log_bytes > BACKLOG_MAX;
-
-	if (wants_pause == job->is_paused || !job->op.work)
-		return;
-	job->is_paused = wants_pause;
-	hotcell_pause(job->op.work, wants_pause);
-}
-
-void job_watch(struct job *job, struct job_watch *watch)
-{
-	watch->job = job;
-	watch->sent = &job->log;
-	list_add_last(&job->watches, &watch->link);
-	job_pump(watch);
-}
-
-/* The others need not wait for it any more. */
-void job_unwatch(struct job_watch *watch)
-{
-	list_remove(&watch->link);
-	if (!watch->job || watch->job->state != JOB_RUNNING)
-		return;
-	trim_log(watch->job);
-	pause_or_go_on(watch->job);
-}
-
-void job_continue(struct job_watch *watch)
-{
-	job_pump(watch);
-	trim_log(watch->job);
-	pause_or_go_on(watch->job);
-}
-
-/* A stream that nobody takes is held back at its source; only the log of one that goes on by itself has an end. */
-static void on_output(
-	void *context, enum hotcell_stream stream, int compiling, const char *data, size_t len)
-{
-	struct job *job = context;
-	struct event *event;
-
-	(void)compiling;
-	if (job->spec.detach && job->log_bytes + len > 2 * job->spec.max_output)
-		job->log_is_cut = true;
-	if (job->log_is_cut)
-		return;
-	event = xalloc(sizeof(*event) + len);
-	event->stream = stream;
-	event->len = len;
-	memcpy(event->data, data, len);
-	list_init(&event->link);
-	list_add_last(&job->log, &event->link);
-	job->log_bytes += len;
-	list_each(at, next, &job->watches) job_pump(container_of(at, struct job_watch, link));
-	trim_log(job);
-	pause_or_go_on(job);
-}
-
-/* ---- files that it leaves ---- */
-
-/* A descriptor for each regular one; what the store cannot take is told with its error. */
-static int open_file(void *context, const struct hotcell_file *file)
-{
-	struct job *job = context;
-	struct job_file *f;
-	struct err e = { 0 };
-
-	if ((job->files_count & (job->files_count - 1)) == 0)
-		job->files = xgrow(job->files, (job->files_count * 2 + 1) * sizeof(*job->files));
-	f = &job->files[job->files_count++];
-	*f = (struct job_file){
-		.path = xstrdup(file->path),
-		.kind = file->kind,
-		.size_bytes = file->size_bytes,
-		.blob_fd = -1,
-	};
-	if (strcmp(file->kind, "file") != 0)
-		return -1;
-	if (file->size_bytes > job->service->config->file_max_bytes) {
-		f->error = EFBIG;
-		return -1;
-	}
-	f->blob_fd = store_open_blob(job->service->store, &e);
-	if (f->blob_fd < 0)
-		f->error = e.sys_errno ? e.sys_errno : EIO;
-	return f->blob_fd;
-}
-
-/* The oldest are asked first what they can spare: nothing. A quota is a quota. */
-static bool has_room(const struct job *job, uint64_t more)
-{
-	uint64_t most = job->caller.rights.max_stored_bytes;
-
-	return !most || store_owner_bytes(job->service->store, job->caller.owner) + more <= most;
-}
-
-static void end_storing(struct job *job)
-{
-	if (--job->storing == 0)
-		finish(job);
-}
-
-struct storing {
-	struct job *job;
-	size_t index; /* of the file; or SIZE_MAX: the whole output */
-};
-
-static void on_stored(void *context, const struct err *e)
-{
-	struct storing *storing = context;
-	struct job *job = storing->job;
-	bool is_output = storing->index == SIZE_MAX;
-
-	if (e && is_output)
-		job->full_id[0] = '\0';
-	if (e && !is_output) {
-		job->files[storing->index].id[0] = '\0';
-		job->files[storing->index].error = e->sys_errno ? e->sys_errno : EIO;
-	}
-	free(storing);
-	end_storing(job);
-	job_release(job);
-}
-
-static void store(
-	struct job *job, size_t index, const char *name, int fd, uint64_t size, char *ret_id)
-{
-	double now_s = service_now_s();
-	uint64_t ttl_s = job->service->config->file_ttl_s;
-	struct store_file file = {
-		.owner = job->caller.owner,
-		.name = (char *)(uintptr_t)name,
-		.size_bytes = size,
-		.created_s = now_s,
-		.expires_s = ttl_s ? now_s + (double)ttl_s : 0,
-	};
-	struct storing *storing = xalloc(sizeof(*storing));
-
-	*storing = (struct storing){ job, index };
-	store_make_id(file.id);
-	memcpy(ret_id, file.id, sizeof(file.id));
-	job->storing++;
-	job->references++;
-	store_add_file(job->service->store, &file, fd, on_stored, storing);
-}
-
-/* Bytes that the engine could not write are not a file. */
-static void note_errors(struct job *job)
-{
-	for (size_t i = 0; i < job->files_count && i < job->result->files_count; i++)
-		if (job->result->files[i].error && !job->files[i].error)
-			job->files[i].error = job->result->files[i].error;
-}
-
-static void store_files(struct job *job)
-{
-	note_errors(job);
-	if (job->session && session_takes_files(job->session, job))
-		return;
-	for (size_t i = 0; i < job->files_count; i++) {
-		struct job_file *f = &job->files[i];
-
-		if (f->blob_fd < 0)
-			continue;
-		if (!f->error && !has_room(job, f->size_bytes))
-			f->error = EDQUOT;
-		if (f->error)
-			close(take_fd(&f->blob_fd));
-		else
-			store(job, i, f->path, take_fd(&f->blob_fd), f->size_bytes, f->id);
-	}
-	if (job->full_fd >= 0) {
-		off_t size = lseek(job->full_fd, 0, SEEK_CUR);
-
-		if (size > 0 && has_room(job, (uint64_t)size))
-			store(job, SIZE_MAX, "output.txt", take_fd(&job->full_fd), (uint64_t)size,
-				job->full_id);
-	}
-}
-
-/* An output that is longer than the reply may be: all of it goes to a file. */
-static int open_overflow(void *context)
-{
-	struct job *job = context;
-	struct err e = { 0 };
-
-	if (job->full_fd < 0)
-		job->full_fd = store_open_blob(job->service->store, &e);
-	return job->full_fd;
+	job_finish(job);
 }
 
 /* ---- running ---- */
@@ -404,9 +163,9 @@ static void fill_request(struct job *job, struct hotcell_request *q)
 		.max_output = spec->max_output,
 		.last_line = spec->last_line,
 		.profile = spec->profile,
-		.open_file = open_file,
-		.open_overflow = open_overflow,
-		.on_output = spec->streams ? on_output : NULL,
+		.open_file = job_open_file,
+		.open_overflow = job_open_overflow,
+		.on_output = spec->streams ? job_on_output : NULL,
 		.context = job,
 	};
 }
@@ -465,7 +224,7 @@ static void let_go(struct job *job, bool again)
 static void fail(struct job *job, const struct hotcell_error *e)
 {
 	job->failure = *e;
-	finish(job);
+	job_finish(job);
 	let_go(job, false);
 }
 
@@ -525,8 +284,8 @@ static void on_done(
 	} else {
 		job_goto(job, JOB_STORING);
 		job->storing = 1;
-		store_files(job);
-		end_storing(job);
+		job_store_files(job);
+		job_end_storing(job);
 		let_go(job, result->reason == HOTCELL_EXITED);
 	}
 	job_release(job);
