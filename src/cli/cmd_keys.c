@@ -49,7 +49,7 @@ static const struct argp_option table[] = {
 		1 },
 	{ "languages", KEY_LANGUAGES, "LIST", 0, "ids of languages, with commas. Default: all", 1 },
 	{ "network", KEY_NETWORK, "KIND", 0, "none (default), or host", 1 },
-	{ "admin", KEY_ADMIN, NULL, 0, "it may register languages, and see all runs", 1 },
+	{ "admin", KEY_ADMIN, NULL, 0, "it may register and remove languages", 1 },
 	{ NULL, 0, NULL, 0, "All:", 2 },
 	{ "json", KEY_JSON, NULL, 0, "print JSON", 2 },
 	{ "state-dir", KEY_STATE_DIR, "PATH", 0, "the service's directory, as with hotcell serve",
