@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
@@ -16,8 +17,12 @@ enum { CHILD_STACK = 65536 };
 struct birth {
 	const char *path;
 	char *const *argv;
-	int socket_fd;
-	int null_fd;
+	char *const *environment;
+	int in_fd;
+	int out_fd;
+	int err_fd;
+	int socket_fd; /* -1: none */
+	pid_t lord;    /* with whom it dies; 0: with nobody */
 	int errno_at_exec;
 	uint64_t ignored; /* a bit for each signal, 1 at the bottom */
 };
@@ -40,32 +45,38 @@ static void reset_signal(int number)
 static int be_born(void *context)
 {
 	struct birth *b = context;
-	static char *const no_environment[] = { NULL };
+	bool has_socket = b->socket_fd >= 0;
 	sigset_t none;
 
 	/* Out of the way of the numbers that are given next. */
-	int sock = fcntl(b->socket_fd, F_DUPFD_CLOEXEC, SPAWN_SOCKET_FD + 1);
-	int null = fcntl(b->null_fd, F_DUPFD_CLOEXEC, SPAWN_SOCKET_FD + 1);
+	int in = fcntl(b->in_fd, F_DUPFD_CLOEXEC, SPAWN_SOCKET_FD + 1);
+	int out = fcntl(b->out_fd, F_DUPFD_CLOEXEC, SPAWN_SOCKET_FD + 1);
+	int err = fcntl(b->err_fd, F_DUPFD_CLOEXEC, SPAWN_SOCKET_FD + 1);
+	int sock = has_socket ? fcntl(b->socket_fd, F_DUPFD_CLOEXEC, SPAWN_SOCKET_FD + 1) : -1;
 
 	setsid(); /* a Ctrl-C in our terminal is not for it */
 	/* Whoever waits for the end of our output must not wait for the program's too. The
 	 * sanitizers' reports are worth that, though. */
-	if (sock < 0 || null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0)
+	if (in < 0 || out < 0 || err < 0 || dup2(in, 0) < 0 || dup2(out, 1) < 0)
 		goto failed;
 #ifndef __SANITIZE_ADDRESS__
-	if (dup2(null, 2) < 0)
+	if (dup2(err, 2) < 0)
 		goto failed;
 #endif
-	if (dup2(sock, SPAWN_SOCKET_FD) < 0)
+	if (has_socket && dup2(sock, SPAWN_SOCKET_FD) < 0)
 		goto failed;
-	syscall(SYS_close_range, SPAWN_SOCKET_FD + 1, ~0U, 0);
+	syscall(SYS_close_range, SPAWN_SOCKET_FD + has_socket, ~0U, 0);
+	if (b->lord && prctl(PR_SET_PDEATHSIG, SIGKILL))
+		goto failed;
+	if (b->lord && getppid() != b->lord)
+		_exit(127); /* too late to be told */
 	/* Handlers end at exec by themselves; what is ignored stays so unless it is undone. */
 	for (int s = 1; s <= 64; s++)
 		if (b->ignored & (1ULL << (s - 1)))
 			reset_signal(s);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	execve(b->path, b->argv, no_environment);
+	execve(b->path, b->argv, b->environment);
 failed:
 	b->errno_at_exec = errno;
 	_exit(127);
@@ -112,12 +123,36 @@ static int spawn(struct birth *b, int *ret_pid_fd, struct err *e)
 int spawn_program(
 	const char *path, const char *const *argv, int socket_fd, int *ret_pid_fd, struct err *e)
 {
+	static char *const no_environment[] = { NULL };
 	auto_close int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	struct birth birth = {
 		.path = path,
 		.argv = (char *const *)(uintptr_t)argv,
+		.environment = no_environment,
+		.in_fd = null_fd,
+		.out_fd = null_fd,
+		.err_fd = null_fd,
 		.socket_fd = socket_fd,
-		.null_fd = null_fd,
+		.ignored = find_ignored(),
+	};
+
+	return spawn(&birth, ret_pid_fd, e);
+}
+
+int spawn_filter(const char *path, const char *const *environment, int in_fd, int out_fd,
+	int *ret_pid_fd, struct err *e)
+{
+	const char *argv[] = { path, NULL };
+	auto_close int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	struct birth birth = {
+		.path = path,
+		.argv = (char *const *)(uintptr_t)argv,
+		.environment = (char *const *)(uintptr_t)environment,
+		.in_fd = in_fd,
+		.out_fd = out_fd,
+		.err_fd = null_fd,
+		.socket_fd = -1,
+		.lord = getpid(),
 		.ignored = find_ignored(),
 	};
 

@@ -1,14 +1,22 @@
 #include "service/check.h"
 
+#include "base/base64.h"
 #include "base/buf.h"
 #include "base/log.h"
+#include "base/own.h"
+#include "base/spawn.h"
+#include "base/utf8.h"
 #include "service/job.h"
 #include "service/service.h"
 #include "service/summary.h"
 
+#include <fcntl.h>
 #include <jansson.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <uv.h>
 
 enum { REASON_MAX = 400 };
@@ -16,7 +24,8 @@ enum { REASON_MAX = 400 };
 struct check {
 	struct list link;
 	struct job *job;
-	uv_process_t process;
+	uv_poll_t process; /* of its pidfd */
+	int pid_fd;        /* -1: it was not started */
 	uv_pipe_t input;
 	uv_pipe_t output;
 	uv_timer_t timer;
@@ -24,22 +33,90 @@ struct check {
 	char *request;
 	char reason[REASON_MAX + 1];
 	size_t reason_len;
-	int64_t status;
+	int status;
 	bool has_exited;
 	bool output_ended;
 	bool is_late;
 	unsigned open; /* handles */
 };
 
+/* ---- what it is told ---- */
+
+static json_t *text_or_null(const char *text, size_t len)
+{
+	return text ? json_stringn_nocheck(text, len) : json_null();
+}
+
+static json_t *words(char **list)
+{
+	json_t *o = json_array();
+
+	for (; list && *list; list++)
+		json_array_append_new(o, json_string_nocheck(*list));
+	return o;
+}
+
+static json_t *settings(char **list)
+{
+	json_t *o = json_object();
+
+	for (; list && *list; list++) {
+		auto_free char *name = xstrdup(*list);
+		char *equals = strchr(name, '=');
+
+		*equals = '\0';
+		json_object_set_new_nocheck(o, name, json_string_nocheck(equals + 1));
+	}
+	return o;
+}
+
+/* A file of a request may be the program: it is shown as it was sent. */
+static json_t *file(const struct spec_file *f)
+{
+	json_t *o = json_pack("{s:s%}", "path", f->path, strlen(f->path));
+	auto_buf struct buf encoded = { 0 };
+
+	if (f->host_path) {
+		json_object_set_new(o, "file_id", json_string(strrchr(f->host_path, '/') + 1));
+	} else if (utf8_valid(f->data, f->data_len)) {
+		json_object_set_new(o, "content", json_stringn_nocheck(f->data, f->data_len));
+	} else {
+		base64_encode(f->data, f->data_len, &encoded);
+		json_object_set_new(o, "content_base64", json_stringn(encoded.data, encoded.len));
+	}
+	return o;
+}
+
+static json_t *files(const struct spec *spec)
+{
+	json_t *o = json_array();
+
+	for (size_t i = 0; i < spec->files_count; i++)
+		json_array_append_new(o, file(&spec->files[i]));
+	return o;
+}
+
 static char *describe(const struct job *job)
 {
+	static const char *const isolations[] = {
+		[HOTCELL_ISOLATION_AUTO] = "auto",
+		[HOTCELL_ISOLATION_PROCESS] = "process",
+		[HOTCELL_ISOLATION_CONTAINER] = "container",
+		[HOTCELL_ISOLATION_VM] = "vm",
+	};
 	const struct spec *spec = &job->spec;
 	json_t *o = summary_json(job);
 	char *text;
 
 	json_object_set_new(o, "owner", json_string(job->caller.owner));
-	json_object_set_new(o, "code",
-		spec->code ? json_stringn_nocheck(spec->code, spec->code_len) : json_null());
+	json_object_set_new(o, "code", text_or_null(spec->code, spec->code_len));
+	json_object_set_new(o, "stdin", text_or_null(spec->stdin_data, spec->stdin_len));
+	json_object_set_new(o, "entry_point", spec->entry ? json_string(spec->entry) : json_null());
+	json_object_set_new(o, "profile", spec->profile ? json_string(spec->profile) : json_null());
+	json_object_set_new(o, "args", words(spec->args));
+	json_object_set_new(o, "env", settings(spec->env));
+	json_object_set_new(o, "files", files(spec));
+	json_object_set_new(o, "isolation", json_string(isolations[spec->isolation]));
 	json_object_set_new(
 		o, "network", json_string(spec->network == HOTCELL_NETWORK_HOST ? "host" : "none"));
 	json_object_set_new(o, "timeout_ms", json_integer((json_int_t)spec->limits.wall_ms));
@@ -48,6 +125,8 @@ static char *describe(const struct job *job)
 	return text;
 }
 
+/* ---- asking it ---- */
+
 static void on_closed(uv_handle_t *handle)
 {
 	struct check *c = handle->data;
@@ -55,6 +134,8 @@ static void on_closed(uv_handle_t *handle)
 	if (--c->open)
 		return;
 	job_release(c->job);
+	if (c->pid_fd >= 0)
+		close(c->pid_fd);
 	free(c->request);
 	free(c);
 }
@@ -76,7 +157,8 @@ static void end(struct check *c)
 		return;
 	list_remove(&c->link);
 	all->going_on_count--;
-	close_one(c, (uv_handle_t *)&c->process);
+	if (c->pid_fd >= 0)
+		close_one(c, (uv_handle_t *)&c->process);
 	close_one(c, (uv_handle_t *)&c->input);
 	close_one(c, (uv_handle_t *)&c->output);
 	close_one(c, (uv_handle_t *)&c->timer);
@@ -104,13 +186,24 @@ static void decide(struct check *c)
 	end(c);
 }
 
-static void on_exit_(uv_process_t *process, int64_t status, int signal)
+static void on_exited(uv_poll_t *process, int status, int events)
 {
 	struct check *c = process->data;
+	siginfo_t info = { 0 };
 
+	(void)status, (void)events;
+	if (waitid(P_PIDFD, (id_t)c->pid_fd, &info, WEXITED | WNOHANG | __WALL) || !info.si_pid)
+		return;
+	uv_poll_stop(process);
 	c->has_exited = true;
-	c->status = signal ? 128 + signal : status;
+	c->status = info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
 	decide(c);
+}
+
+static void kill_it(const struct check *c)
+{
+	if (!c->has_exited && c->pid_fd >= 0)
+		syscall(SYS_pidfd_send_signal, c->pid_fd, SIGKILL, NULL, 0);
 }
 
 static void on_alloc(uv_handle_t *handle, size_t wanted, uv_buf_t *ret)
@@ -145,8 +238,7 @@ static void on_late(uv_timer_t *timer)
 	c->is_late = !c->has_exited;
 	c->output_ended = true; /* whatever it has started may hold it open */
 	uv_read_stop((uv_stream_t *)&c->output);
-	if (!c->has_exited)
-		uv_process_kill(&c->process, SIGKILL);
+	kill_it(c);
 	decide(c);
 }
 
@@ -165,7 +257,39 @@ static void init_handles(struct check *c, uv_loop_t *loop)
 	uv_pipe_init(loop, &c->output, 0);
 	uv_timer_init(loop, &c->timer);
 	c->process.data = c->input.data = c->output.data = c->timer.data = c->write.data = c;
-	c->open = 4;
+	c->pid_fd = -1;
+	c->open = 3;
+}
+
+/* It dies with us: what we no longer ask for is nobody's. */
+static int start(struct check *c, const char *program, struct err *e)
+{
+	static const char *const environment[] = { "PATH=/usr/local/bin:/usr/bin:/bin",
+		"LANG=C.UTF-8", NULL };
+	int input[2];
+	int output[2];
+	int failed;
+
+	if (pipe2(input, O_CLOEXEC))
+		return err_sys(e, "pipe");
+	if (pipe2(output, O_CLOEXEC)) {
+		close(input[0]);
+		close(input[1]);
+		return err_sys(e, "pipe");
+	}
+	failed = spawn_filter(program, environment, input[0], output[1], &c->pid_fd, e);
+	close(input[0]);
+	close(output[1]);
+	uv_pipe_open(&c->input, input[1]);
+	uv_pipe_open(&c->output, output[0]);
+	if (failed) {
+		c->pid_fd = -1;
+		return -1;
+	}
+	uv_poll_init(c->input.loop, &c->process, c->pid_fd);
+	uv_poll_start(&c->process, UV_READABLE, on_exited);
+	c->open++;
+	return 0;
 }
 
 static void ask(struct job *job)
@@ -173,27 +297,8 @@ static void ask(struct job *job)
 	struct check *c = xalloc(sizeof(*c));
 	struct checks *all = &job->service->checks;
 	const struct config *config = job->service->config;
-	char *argv[] = { config->check, NULL };
-	static char path[] = "PATH=/usr/local/bin:/usr/bin:/bin";
-	static char lang[] = "LANG=C.UTF-8";
-	char *environment[] = { path, lang, NULL };
-	uv_stdio_container_t streams[3] = {
-		{ .flags = UV_CREATE_PIPE | UV_READABLE_PIPE,
-			.data.stream = (uv_stream_t *)&c->input },
-		{ .flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE,
-			.data.stream = (uv_stream_t *)&c->output },
-		{ .flags = UV_IGNORE },
-	};
-	uv_process_options_t options = {
-		.exit_cb = on_exit_,
-		.file = config->check,
-		.args = argv,
-		.env = environment,
-		.stdio = streams,
-		.stdio_count = 3,
-	};
+	struct err e = { 0 };
 	uv_buf_t line;
-	int failed;
 
 	c->job = job;
 	job->references++;
@@ -201,9 +306,8 @@ static void ask(struct job *job)
 	list_add_last(&all->going_on, &c->link);
 	all->going_on_count++;
 	init_handles(c, job->service->loop);
-	failed = uv_spawn(job->service->loop, &c->process, &options);
-	if (failed) {
-		log_error("check.failed", { "text", .text = uv_strerror(failed) });
+	if (start(c, config->check, &e)) {
+		log_error("check.failed", { "text", .text = e.text });
 		c->has_exited = c->output_ended = true;
 		c->status = 1;
 		snprintf(c->reason, sizeof(c->reason),
@@ -270,8 +374,7 @@ void checks_close(struct checks *all)
 	while (!list_is_empty(&all->going_on)) {
 		struct check *c = container_of(all->going_on.next, struct check, link);
 
-		if (!c->has_exited)
-			uv_process_kill(&c->process, SIGKILL);
+		kill_it(c);
 		end(c);
 	}
 }

@@ -1,5 +1,5 @@
 /* check: a program of the config's that is asked before each run. It gets the request as one line of JSON on its
- * standard input; with exit status 0 the run goes on, with another it is refused, and the first line of its output
+ * standard input, with the names of POST /v1/execute and a few more; with exit status 0 the run goes on, with another it is refused, and the first line of its output
  * is the reason. One that takes too long, or cannot be started, refuses as well. As many are asked at one time as may
  * run; the others wait, as long a queue as that for a place. */
 #ifndef HOTCELL_SERVICE_CHECK_H

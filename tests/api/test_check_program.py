@@ -1,5 +1,7 @@
 """A program that is asked before each run."""
 import json
+import os
+import signal
 
 import pytest
 
@@ -20,6 +22,13 @@ if "much" in code: print("x" * 1000000); sys.exit(1)
 if "broken" in code: sys.stdout.buffer.write(b"\xff\x00\xfe\n"); sys.exit(1)
 if "behind" in code:
     if os.fork() == 0: time.sleep(3); os._exit(0)
+"""
+
+LINGERS = r"""#!/usr/bin/python3 -I
+import os, time
+with open(os.path.join(os.path.dirname(__file__), "state", "pid"), "w") as file:
+    print(os.getpid(), file=file)
+time.sleep(1000)
 """
 
 
@@ -49,6 +58,35 @@ def test_it_sees_the_request(service):
     seen = json.loads((service.state_dir / "seen").read_text())
     assert (seen["id"], seen["user"], seen["language"]) == (run["id"], "me", "python")
     assert (seen["timeout_ms"], seen["network"], seen["owner"]) == (1234, "none", "local")
+
+
+def test_it_sees_all_that_may_be_run(service):
+    service.post("/v1/execute", {
+        "entry_point": "a.sh", "language": "bash", "isolation": "container", "args": ["1", "2"], "env": {"A": "b=c"},
+        "stdin": "in", "files": [{"path": "a.sh", "content": "echo hi"}, {"path": "b", "content_base64": "/w=="}]})
+    seen = json.loads((service.state_dir / "seen").read_text())
+    assert (seen["entry_point"], seen["isolation"], seen["stdin"]) == ("a.sh", "container", "in")
+    assert (seen["args"], seen["env"]) == (["1", "2"], {"A": "b=c"})
+    assert seen["files"] == [{"path": "a.sh", "content": "echo hi"}, {"path": "b", "content_base64": "/w=="}]
+
+
+def test_it_dies_with_the_service():
+    def prepare(service):
+        (service.directory / "check").write_text(LINGERS)
+        (service.directory / "check").chmod(0o755)
+        service.options["check"] = service.directory / "check"
+
+    with harness.Running(prepare=prepare, check_timeout_ms=60000) as other:
+        asking = harness.Background(lambda: other.post("/v1/execute", {"code": "1"}))
+        note = other.state_dir / "pid"
+        harness.wait_until(lambda: note.exists() and note.read_text().endswith("\n"), "it is asked")
+        pid = int(note.read_text())
+        start = harness.stat_of(pid)[2]
+        os.kill(other.daemon_pid(), signal.SIGKILL)
+        harness.wait_until(lambda: not harness.is_alive(pid, start), "it has ended")
+        with pytest.raises((OSError, harness.http.client.HTTPException)):
+            asking.result()
+        other.wait_ready()
 
 
 def test_it_refuses_with_its_reason(service):
