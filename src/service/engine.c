@@ -438,6 +438,7 @@ static void take_over(struct engine *n)
 		return;
 	all->next = NULL;
 	all->current = n;
+	read_languages(n); /* one that is new was tried, and has told its version */
 	list_add_last(&all->old, &old->link);
 	engine_hold(old);
 	pools_drop(&n->service->pools, old);

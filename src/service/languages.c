@@ -87,14 +87,25 @@ bool languages_is_registered(const struct service *s, const char *id)
 
 /* ---- checking ---- */
 
+struct problem {
+	struct err *e;
+	bool has_lines; /* as whoever wrote it sees them */
+};
+
 static void keep_problem(void *context, const char *text)
 {
-	struct err *e = context;
-	const char *name = strstr(text, ".yaml:");
+	struct problem *p = context;
+	const char *at = strstr(text, ".yaml:");
 
+	if (p->e->kind != ERR_NONE)
+		return;
 	/* Where our files are is nobody's business. */
-	if (e->kind == ERR_NONE)
-		err_set(e, ERR_INPUT, "%s", name ? name + 6 : text);
+	if (!at)
+		err_set(p->e, ERR_INPUT, "%s", text);
+	else if (p->has_lines)
+		err_set(p->e, ERR_INPUT, "line %s", at + 6);
+	else
+		err_set(p->e, ERR_INPUT, "%s", at + 6 + strspn(at + 6, "0123456789: "));
 }
 
 /* What cells show of the machine beside /usr was told to the wardens by who runs the machine. */
@@ -125,16 +136,17 @@ static int check_names(const struct service *s, const struct language *l, struct
 }
 
 /* As the engine will read it: from a file. */
-static int check(struct service *s, const char *text, char **ret_id, struct err *e)
+static int check(struct service *s, const char *text, bool is_yaml, char **ret_id, struct err *e)
 {
 	const char *dir = s->engines.trial_dir;
+	struct problem problem = { e, is_yaml };
 	struct registry *r;
 	const struct language *l;
 	int failed;
 
 	if (empty(dir, e) || write_file(dir, "new", text, e))
 		return -1;
-	r = registry_load(&dir, 1, keep_problem, e);
+	r = registry_load(&dir, 1, keep_problem, &problem);
 	l = registry_at(r, 0);
 	if (!l && e->kind == ERR_NONE)
 		err_set(e, ERR_INPUT, "it defines no language");
@@ -147,6 +159,8 @@ static int check(struct service *s, const char *text, char **ret_id, struct err 
 }
 
 /* ---- changing ---- */
+
+#define NOTHING_ANSWERS ": no program of 'find' is there whose 'version' command succeeds in a cell"
 
 static void finish(struct languages_change *change, const struct err *e)
 {
@@ -200,7 +214,8 @@ static void on_prepared(struct engine_preparation *preparation, const struct hot
 	struct err e = { 0 };
 
 	if (failure) {
-		err_set(&e, ERR_INPUT, "%s", failure->text);
+		err_set(&e, ERR_INPUT, "%s%s", failure->text,
+			failure->kind == HOTCELL_ERROR_NOT_FOUND ? NOTHING_ANSWERS : "");
 		give_up(change, &e);
 		return;
 	}
@@ -223,13 +238,17 @@ static int begin(struct service *s, struct languages_change *change, struct err 
 	return 0;
 }
 
+static bool is_yaml(json_t *definition)
+{
+	return json_object_size(definition) == 1 &&
+	       json_is_string(json_object_get(definition, "yaml"));
+}
+
 static char *text_of(json_t *definition)
 {
-	json_t *yaml = json_object_get(definition, "yaml");
-
 	/* JSON is YAML. */
-	return json_is_string(yaml) && json_object_size(definition) == 1 ?
-		       xstrdup(json_string_value(yaml)) :
+	return is_yaml(definition) ?
+		       xstrdup(json_string_value(json_object_get(definition, "yaml"))) :
 		       json_dumps(definition, JSON_INDENT(1));
 }
 
@@ -241,7 +260,7 @@ int languages_register(struct service *s, json_t *definition, const char *owner,
 	struct hotcell_request q = { .code = "" };
 	struct hotcell_error error;
 
-	if (begin(s, change, e) || check(s, text, &id, e) ||
+	if (begin(s, change, e) || check(s, text, is_yaml(definition), &id, e) ||
 		write_file(s->engines.trial_dir, id, text, e) ||
 		engines_open_next(s, s->engines.trial_dir, e))
 		return -1;

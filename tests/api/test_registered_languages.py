@@ -32,6 +32,7 @@ def test_one_is_registered_used_and_removed(service):
     reply = service.post("/v1/languages", CALC)
     assert reply.status == 201, reply
     assert (reply.json()["id"], reply.json()["registered"], reply.json()["installed"]) == ("calc", True, True)
+    assert reply.json()["version"] == "1.0"
     assert service.execute("6 * 7", language="calc")["stdout"] == "42\n"
     assert listed(service)["calc"]["registered"] is True
     # Once more replaces it.
@@ -43,6 +44,18 @@ def test_one_is_registered_used_and_removed(service):
     assert service.post("/v1/execute", {"code": "1", "language": "calc"}).status == 400
     assert "calc" not in listed(service)
     assert service.delete("/v1/languages/calc").status == 404
+
+
+@pytest.mark.parametrize("definition, said", [
+    ({**CALC, "id": "A B"}, "id: want "),
+    ({"yaml": "id: calc\nname: 5\nbogus: 1\n"}, "line 3: bogus"),
+    ({**CALC, "version": ["/bin/false"]}, "'version' command"),
+    ({**CALC, "find": [{"program": "/nothing"}]}, "'find'"),
+])
+def test_what_is_wrong_with_one_is_told(service, definition, said):
+    reply = service.post("/v1/languages", definition)
+    assert reply.status == 422 and said in reply.detail(), reply
+    assert not reply.detail()[0].isdigit(), reply
 
 
 def test_it_is_there_after_a_restart():
