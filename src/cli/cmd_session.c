@@ -257,6 +257,26 @@ static int exec_in(int argc, char **argv)
 	return status;
 }
 
+/* --server and --key may come before the command, as with the others: `exec ID` is moved to the front, where exec_in()
+ * wants it. */
+static bool move_exec_to_front(int argc, char **argv)
+{
+	int at = 1;
+
+	while (at < argc &&
+		(strncmp(argv[at], "--server", 8) == 0 || strncmp(argv[at], "--key", 5) == 0))
+		at += strchr(argv[at], '=') ? 1 : 2;
+	if (at >= argc || strcmp(argv[at], "exec") != 0)
+		return false;
+	for (int moved = 0; moved < 2 && at + moved < argc; moved++) {
+		char *word = argv[at + moved];
+
+		memmove(&argv[2 + moved], &argv[1 + moved], (size_t)(at - 1) * sizeof(*argv));
+		argv[1 + moved] = word;
+	}
+	return true;
+}
+
 static void parse(int argc, char **argv, struct session_command *ret)
 {
 	static char texts[LIMIT_COUNT][LIMIT_OPTIONS_TEXT];
@@ -285,7 +305,7 @@ int cmd_session(int argc, char **argv)
 	static struct session_command s = { .verbs = { .table = verbs } };
 	int status;
 
-	if (argc > 1 && strcmp(argv[1], "exec") == 0)
+	if (move_exec_to_front(argc, argv))
 		return exec_in(argc, argv);
 	parse(argc, argv, &s);
 	if (!s.verbs.chosen->run)

@@ -31,6 +31,14 @@ def test_variables_and_files_stay_between_runs(cli, id):
     assert (result.code, result.out, result.err) == (0, "42 hi\n", "")
 
 
+def test_the_server_may_be_named_before_exec(cli, id, service):
+    server = client.url_of(service)
+    for words in (["--server", server], [f"--server={server}"]):
+        result = cli("session", *words, "exec", id, "-c", "print(6 * 7)")
+        assert (result.code, result.out) == (0, "42\n"), result
+    assert cli("session", "--server", server, "exec").code == 125
+
+
 def test_exec_has_the_options_of_run(cli, id):
     (cli.home / "program.py").write_text("import sys; print(sys.argv[1:], input())")
     result = cli("session", "exec", id, "program.py", "--arg", "a", "--stdin", "-", input=b"in\n")
