@@ -9,7 +9,7 @@
 #include <openssl/evp.h>
 #include <string.h>
 
-enum { FILES_MAX = 10000, WORDS_MAX = 500, SPEC_NAME_MAX = 256 };
+enum { FILES_MAX = 10000, WORDS_MAX = 500, SPEC_NAME_MAX = 256, OUTPUT_LEAST = 1024 };
 
 /* The program of a request that names no entry point: existing clients read it in tracebacks. */
 #define ENTRY_PYTHON "__main__.py"
@@ -56,8 +56,8 @@ static void read_limits(struct body *b, json_t *o, struct hotcell_limits *ret)
 	ret->processes = body_integer(b, limits, "processes", 1, c->processes_max, ret->processes);
 	ret->disk_bytes =
 		body_integer(b, limits, "disk_bytes", 1 << 16, c->disk_max_bytes, ret->disk_bytes);
-	ret->output_bytes =
-		body_integer(b, limits, "output_bytes", 1, UINT32_MAX, ret->output_bytes);
+	ret->output_bytes = body_integer(
+		b, limits, "output_bytes", OUTPUT_LEAST, UINT32_MAX, ret->output_bytes);
 	cpus = json_object_get(limits, "cpus");
 	if (json_is_number(cpus) && json_number_value(cpus) >= 0.01 &&
 		json_number_value(cpus) * 1000 <= (double)cpus_max)
@@ -124,19 +124,21 @@ static char **read_args(struct body *b, json_t *o)
 	if (!args || json_array_size(args) == 0)
 		return NULL;
 	list = xalloc((json_array_size(args) + 1) * sizeof(*list));
+	body_enter(b, "args");
 	json_array_foreach(args, i, value)
 	{
-		if (json_is_string(value) &&
-			strlen(json_string_value(value)) == json_string_length(value)) {
-			list[count++] = xstrdup(json_string_value(value));
-			continue;
-		}
-		body_enter(b, "args");
 		body_enter_item(b, i);
-		body_complain(b, NULL, "string_type", value, "Input should be a valid string");
-		body_leave(b);
+		if (!json_is_string(value))
+			body_complain(
+				b, NULL, "string_type", value, "Input should be a valid string");
+		else if (strlen(json_string_value(value)) != json_string_length(value))
+			body_complain(b, NULL, "value_error", value,
+				"Value error, it must not contain NUL");
+		else
+			list[count++] = xstrdup(json_string_value(value));
 		body_leave(b);
 	}
+	body_leave(b);
 	return list;
 }
 
@@ -229,9 +231,14 @@ static int read_file(struct body *b, json_t *o, struct spec_file *ret, struct re
 
 	if (!path || b->errors)
 		return 0;
-	if (!!id + !!encoded + !!plain != 1) {
-		body_complain(b, id || encoded || plain ? NULL : "file_id", "missing", o,
+	if (!id && !encoded && !plain) {
+		body_complain(b, "file_id", "missing", o,
 			"Field required: one of file_id, content, content_base64");
+		return 0;
+	}
+	if (!!id + !!encoded + !!plain > 1) {
+		body_complain(b, NULL, "value_error", o,
+			"Value error, only one of file_id, content, content_base64 may be given");
 		return 0;
 	}
 	if (strlen(json_string_value(path)) != json_string_length(path))

@@ -220,7 +220,8 @@ def test_cpus_slow_a_run_down(service):
     ({"memory_bytes": 100}, "memory_bytes"), ({"memory_bytes": (1 << 30) + 1}, "memory_bytes"),
     ({"processes": 0}, "processes"), ({"processes": 100000}, "processes"),
     ({"disk_bytes": 1}, "disk_bytes"), ({"disk_bytes": 1 << 62}, "disk_bytes"),
-    ({"output_bytes": 0}, "output_bytes"), ({"output_bytes": 1 << 40}, "output_bytes"),
+    ({"output_bytes": 0}, "output_bytes"), ({"output_bytes": 1023}, "output_bytes"),
+    ({"output_bytes": 1 << 40}, "output_bytes"),
     ({"cpus": 0}, "cpus"), ({"cpus": -1}, "cpus"), ({"cpus": 1e300}, "cpus"), ({"cpus": "2"}, "cpus"),
     ({"cpu_ms": 10 ** 30}, None), ({"cpu_ms": "a"}, "cpu_ms"), ({"cpu_ms": 1.5}, "cpu_ms"),
     ([], None), ("x", None),
@@ -231,6 +232,19 @@ def test_a_limit_out_of_bounds_is_422_at_its_place(service, limits, at):
     if at:
         error, = reply.json()["detail"]
         assert error["loc"] == ["body", "limits", at]
+
+
+@pytest.mark.parametrize("field, value, at, said", [
+    ("files", [{"path": "a"}], ["files", 0, "file_id"], "Field required"),
+    ("files", [{"path": "a", "content": "x", "file_id": "y"}], ["files", 0], "only one of"),
+    ("args", ["a", "b\0c"], ["args", 1], "NUL"),
+    ("args", ["a", 5], ["args", 1], "valid string"),
+])
+def test_a_field_that_is_wrong_is_told_why(service, field, value, at, said):
+    reply = service.post("/v1/execute", {"code": "1", field: value})
+    assert reply.status == 422, reply
+    error, = reply.json()["detail"]
+    assert error["loc"] == ["body", *at] and said in error["msg"], error
 
 
 def test_network_is_none_and_host_is_not_allowed(service):
