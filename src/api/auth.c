@@ -15,6 +15,9 @@
 #include <strings.h>
 #include <unistd.h>
 
+/* What a page may read of our answers, besides what it always may. */
+#define EXPOSED "X-Run-Id, Retry-After, Content-Disposition"
+
 static bool is_listed(const struct config_list *list, const char *text)
 {
 	for (char **at = list->at; *at; at++)
@@ -67,6 +70,7 @@ static bool check_origin(struct call *call)
 		return true;
 	if (is_listed(&config->cors_origins, origin) || is_listed(&config->cors_origins, "*")) {
 		http_set_header(call->x, "Access-Control-Allow-Origin", origin);
+		http_set_header(call->x, "Access-Control-Expose-Headers", EXPOSED);
 		http_set_header(call->x, "Vary", "Origin");
 		return true;
 	}

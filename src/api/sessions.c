@@ -126,6 +126,7 @@ static void open_session(struct call *call, struct session_config *config)
 {
 	struct adding *adding = xalloc(sizeof(*adding));
 	struct err e = { 0 };
+	struct refusal refusal;
 	int status = 0;
 
 	adding->opening.on_ready = on_ready;
@@ -136,10 +137,14 @@ static void open_session(struct call *call, struct session_config *config)
 		return;
 	call->on_end = NULL;
 	free(adding);
-	if (status)
-		reply_error(call, (unsigned)status, "too_many", "%s", e.text);
-	else
+	if (!status) {
 		reply_err(call, &e);
+		return;
+	}
+	refuse(&refusal, (unsigned)status, "too_many", "%s", e.text);
+	refusal.retry_after_s =
+		sessions_retry_after_s(&call->service->sessions, call->caller.owner);
+	reply_refusal(call, &refusal);
 }
 
 void sessions_add(struct call *call)

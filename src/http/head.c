@@ -120,6 +120,7 @@ struct counts {
 	unsigned hosts;
 	unsigned lengths;
 	unsigned encodings;
+	unsigned codings;
 	unsigned expects;
 	const char *length;
 	const char *encoding;
@@ -141,6 +142,8 @@ static enum MHD_Result count_header(
 	} else if (strcasecmp(name, "transfer-encoding") == 0) {
 		c->encodings++;
 		c->encoding = value;
+	} else if (strcasecmp(name, "content-encoding") == 0) {
+		c->codings += strcasecmp(value, "identity") != 0;
 	} else if (strcasecmp(name, "expect") == 0) {
 		c->expects++;
 		c->expect = value;
@@ -249,6 +252,10 @@ unsigned head_check(
 	if (c.expects > 1 || (c.expects && strcasecmp(c.expect, "100-continue") != 0)) {
 		*ret_why = "This Expect is not supported: only 100-continue is.";
 		return 417;
+	}
+	if (c.codings && x->has_body) {
+		*ret_why = "This Content-Encoding is not supported: a body is sent as it is.";
+		return 501;
 	}
 	if (!is_known_method(method)) {
 		*ret_why = "This method is not supported.";

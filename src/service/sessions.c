@@ -13,6 +13,8 @@
 static const char *const strategies[] = { "per_session", "per_execution", "pool" };
 #define WHY_EXPIRED "it has expired"
 
+enum { RETRY_MAX_S = 3600 };
+
 static const char *const isolations[] = { "auto", "process", "container", "vm" };
 
 void session_config_free(struct session_config *c)
@@ -125,6 +127,22 @@ unsigned sessions_count(const struct sessions *all, const char *owner)
 	list_each(at, next, &all->all) count +=
 		strcmp(container_of(at, struct session, link)->caller.owner, owner) == 0;
 	return count;
+}
+
+unsigned sessions_retry_after_s(const struct sessions *all, const char *owner)
+{
+	bool has_any = sessions_count(all, owner) > 0;
+	double soonest_s = RETRY_MAX_S;
+
+	list_each(at, next, &all->all)
+	{
+		const struct session *session = container_of(at, struct session, link);
+		double left_s = session->expires_s - service_now_s();
+
+		if ((!has_any || strcmp(session->caller.owner, owner) == 0) && left_s < soonest_s)
+			soonest_s = left_s;
+	}
+	return soonest_s > 1 ? (unsigned)soonest_s : 1;
 }
 
 /* It lives on for those who came before, if there are any. */

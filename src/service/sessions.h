@@ -156,6 +156,8 @@ void session_release(struct session *session);
 /* Durable when `done` is called. */
 void session_save(struct session *session, store_done *done, void *context);
 unsigned sessions_count(const struct sessions *all, const char *owner);
+/* When the next of an owner's sessions ends by itself, or of all if it has none: at most so many seconds from now. */
+unsigned sessions_retry_after_s(const struct sessions *all, const char *owner);
 /* Without its files. */
 json_t *session_describe(const struct session *session);
 void session_config_free(struct session_config *config);

@@ -159,6 +159,7 @@ def test_a_file_name_that_is_odd_stays_a_name(service, name):
      {400, 501}),
     (b"POST /v1/execute HTTP/1.1\r\n" + HEAD + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", {400, 501}),
     (b"POST /v1/execute HTTP/1.1\r\n" + HEAD + b"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n", {400}),
+    (b"POST /v1/execute HTTP/1.1\r\n" + HEAD + b"Content-Encoding: gzip\r\nContent-Length: 12\r\n\r\n{\"code\":\"1\"}", {501}),
     (b"POST /v1/execute HTTP/1.1\r\n" + HEAD + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n\r\n", {400}),
     (b"POST /v1/execute HTTP/1.1\r\n" + HEAD + b"Transfer-Encoding: chunked\r\n\r\nffffffffffffffff1\r\n\r\n", {400, 413}),
     (b"GET /health HTTP/1.1\nHost: localhost\n\n", {400}),

@@ -30,6 +30,7 @@ def test_an_origin_that_is_allowed_is_told_so(service):
         assert reply.status == 200
         assert reply.headers["Access-Control-Allow-Origin"] == origin
         assert "Origin" in reply.headers["Vary"]
+        assert {"X-Run-Id", "Retry-After"} <= set(reply.headers["Access-Control-Expose-Headers"].split(", "))
 
 
 def test_also_for_errors_and_streams(service):

@@ -106,6 +106,16 @@ def test_runs_a_minute(client):
     assert limited.get("/v1/files").status == 200
 
 
+def test_sessions_at_one_time(client):
+    few = client("few", "--max-sessions", "1")
+    opened = few.post("/v1/sessions", {"ttl_seconds": 60}).json()["session_id"]
+    reply = few.post("/v1/sessions", {})
+    assert reply.status == 429 and reply.json()["code"] == "too_many", reply
+    assert 1 <= int(reply.headers["Retry-After"]) <= 60
+    assert few.delete(f"/v1/sessions/{opened}").status == 204
+    assert few.post("/v1/sessions", {}).status == 201
+
+
 def test_stored_bytes(client):
     small = client("small", "--max-bytes", "10k")
     first = small.upload("a", b"x" * 6000)
