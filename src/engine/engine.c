@@ -63,10 +63,16 @@ static char *find_vmm(const char *warden_path)
 	return xasprintf("%.*shotcell-vmm", len, real ? real : "");
 }
 
-/* A directory that was opened by somebody with more rights is named by its descriptor, and stays so. */
+/* A directory that was opened by somebody with more rights is named by its descriptor. That name is ours alone, so one
+ * that is good for other processes is better, if we may go there. */
 static char *resolve(const char *dir)
 {
-	return strncmp(dir, "/proc/self/fd/", 14) == 0 ? xstrdup(dir) : realpath(dir, NULL);
+	char *real = realpath(dir, NULL);
+
+	if (strncmp(dir, "/proc/self/fd/", 14) != 0 || (real && access(real, R_OK | X_OK) == 0))
+		return real;
+	free(real);
+	return xstrdup(dir);
 }
 
 static char *find_share(void)

@@ -292,6 +292,9 @@ int hotcell_cell_make(struct hotcell *h, const struct hotcell_request *request,
 		request_rehearsal(language, &rehearsal);
 		failed = line_open(*ret, profile, fd, request->cell_ends || request->machine_ends,
 			&rehearsal, &e);
+		/* It could not be made, and was quick: the warden tells why. */
+		if (failed && e.kind == ERR_GONE)
+			failed = 0;
 	}
 
 	tool_free(&tool);
