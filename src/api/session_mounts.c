@@ -10,10 +10,25 @@
 /* Many more than there can be: what is too much is told by mounts_check(), in its words. */
 enum { LIST_MAX = 64 };
 
+/* Others say where it is to be seen: that is /mnt/NAME here, and must not be taken for something else. */
+static const char *read_name(struct body *b, json_t *o)
+{
+	const char *name = body_text(b, o, "name");
+	const char *target = body_text(b, o, "target");
+
+	if (!target)
+		return name;
+	if (strncmp(target, "/mnt/", 5) == 0 && (!name || strcmp(name, target + 5) == 0))
+		return target + 5;
+	body_complain(b, "target", "value_error", json_object_get(o, "target"),
+		"Value error, a mount is seen as /mnt/NAME");
+	return NULL;
+}
+
 static int read_one(struct body *b, json_t *o, struct session_config *c, struct refusal *refusal)
 {
 	const char *source = body_text(b, o, "source");
-	const char *name = body_text(b, o, "name");
+	const char *name = read_name(b, o);
 
 	if (!source && !b->errors)
 		body_complain(b, "source", "missing", o, "Field required");

@@ -102,6 +102,20 @@ def test_a_source_that_the_warden_refuses_gives_no_session(service, source, stat
         assert reply.status == status and says in reply.detail(), reply
 
 
+def test_a_target_is_a_name_or_is_refused(service):
+    with Session(service, mounts=[mount(ALLOWED / "one", target="/mnt/there")]) as session:
+        assert session.execute("open('/mnt/there/file').read()")["stdout"] == "\"one's\\n\"\n"
+    for more in ({"target": "/etc"}, {"target": "there"}, {"target": "/mnt/"}, {"target": "/mnt/a/b"}, {"target": 5},
+                 {"target": "/mnt/a", "name": "b"}):
+        refused(service, 422, mounts=[mount(ALLOWED / "one", **more)])
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_a_cell_that_cannot_be_made_tells_why_however_quick_it_was(service, isolation):
+    for _ in range(10):
+        assert "symlink" in refused(service, 422, isolation=isolation, mounts=[mount(ALLOWED / "out", "d")])
+
+
 def test_the_wardens_were_given_the_directories_by_the_supervisor(service):
     """Not by the daemon, which may be taken over."""
     for pid in service.warden_pids():
