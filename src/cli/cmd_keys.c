@@ -297,17 +297,50 @@ static const char *day_of(double s, char ret[16])
 	return ret;
 }
 
+static void add_count(struct buf *b, const char *option, uint64_t number)
+{
+	if (number)
+		buf_addf(b, " --%s=%llu", option, (unsigned long long)number);
+}
+
+/* As the options that make such a key. */
+static char *describe_rights(const struct store_key *key)
+{
+	static const char *const isolations[] = {
+		[HOTCELL_ISOLATION_PROCESS] = "process", [HOTCELL_ISOLATION_VM] = "vm"
+	};
+	struct buf b = { 0 };
+	struct rights r;
+	struct err ignored;
+
+	if (rights_parse(key->rights_json, &r, &ignored))
+		return xstrdup(key->rights_json);
+	add_count(&b, "runs-per-minute", r.runs_per_minute);
+	add_count(&b, "max-sessions", r.max_sessions);
+	add_count(&b, "max-bytes", r.max_stored_bytes);
+	if (r.weakest_isolation != HOTCELL_ISOLATION_CONTAINER)
+		buf_addf(&b, " --max-isolation=%s", isolations[r.weakest_isolation]);
+	for (unsigned i = 0; i < r.languages_count; i++)
+		buf_addf(&b, "%s%s", i ? "," : " --languages=", r.languages[i]);
+	if (r.network == HOTCELL_NETWORK_HOST)
+		buf_add_str(&b, " --network=host");
+	if (r.admin)
+		buf_add_str(&b, " --admin");
+	return b.len ? buf_take(&b) : xstrdup(" no limits");
+}
+
 static void print_table(const struct store_key *keys, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
+		auto_free char *rights = describe_rights(&keys[i]);
 		char created[16];
 		char revoked[16];
 
-		printf("%-20s %s  ", keys[i].name, day_of(keys[i].created_s, created));
+		printf("%-20s %s ", keys[i].name, day_of(keys[i].created_s, created));
 		if (keys[i].revoked_s > 0)
-			printf("revoked %s\n", day_of(keys[i].revoked_s, revoked));
+			printf(" revoked %s\n", day_of(keys[i].revoked_s, revoked));
 		else
-			printf("%s\n", keys[i].rights_json);
+			printf("%s\n", rights);
 	}
 }
 

@@ -61,6 +61,15 @@ def test_json_of_a_new_key(keys):
     assert listed(keys)["bob"]["id"] == made["id"]
 
 
+def test_rights_are_listed_as_the_options_that_give_them(keys):
+    given = ["--runs-per-minute=5", "--max-sessions=2", "--max-bytes=1048576", "--max-isolation=vm",
+             "--languages=lua,python", "--network=host", "--admin"]
+    assert keys("add", "all", *given).code == 0
+    assert keys("add", "none").code == 0
+    lines = {line.split()[0]: line.split()[2:] for line in keys("list").out.splitlines()}
+    assert lines == {"all": given, "none": ["no", "limits"]}
+
+
 def test_a_name_is_taken_until_its_key_is_revoked(keys):
     assert keys("add", "bob").code == 0
     again = keys("add", "bob")
