@@ -23,7 +23,7 @@ struct rights {
 	char languages[RIGHTS_LANGUAGES_MAX][RIGHTS_LANGUAGE_LEN + 1]; /* ids */
 	unsigned languages_count;                                      /* 0: all of them */
 	enum hotcell_network network;                                  /* the widest */
-	bool admin; /* may register languages */
+	bool admin;                                                    /* may register languages */
 };
 
 /* Of a key that was given none: no quotas, all languages, container isolation and no network. */
