@@ -36,6 +36,15 @@ static void note_session(struct hotcell_work *work)
 	cell->keeps = true;
 }
 
+/* One that could not be made may be gone by now: that is no failure of ours, and the warden tells why. */
+static int open_line(struct hotcell_work *work, struct err *e)
+{
+	if (line_open(work->cell, work->profile, work->snapshot_fd, work_is_machines_last(work),
+		    &(struct buf){ 0 }, e) == 0)
+		return 0;
+	return e->kind == ERR_GONE && !work->cell->made ? 0 : -1;
+}
+
 static int begin(struct hotcell_work *work, const struct cell_wish *wish, struct err *e)
 {
 	work->limits = wish->limits;
@@ -43,8 +52,7 @@ static int begin(struct hotcell_work *work, const struct cell_wish *wish, struct
 	work->compiles_apart = wish->kind == ISOLATION_VM && request_compiles(work);
 	if (work->compiles_apart ? take_compilers_cell(work, e) : work_take_cell(work, wish, e))
 		return -1;
-	if (work->profile && line_open(work->cell, work->profile, work->snapshot_fd,
-				     work_is_machines_last(work), &(struct buf){ 0 }, e))
+	if (work->profile && open_line(work, e))
 		return -1;
 	/* Only now: a machine of another profile that waits in the cell may go. */
 	if (work->request.keep)
