@@ -101,7 +101,8 @@ static void end_used(struct pools *p)
 	while (!list_is_empty(&p->used)) {
 		struct pool_cell *cell = container_of(p->used.next, struct pool_cell, link);
 
-		list_remove(&cell->link); /* NOLINT(clang-analyzer-unix.Malloc): what is in the list lives */
+		list_remove(
+			&cell->link); /* NOLINT(clang-analyzer-unix.Malloc): what is in the list lives */
 		end(cell);
 	}
 }

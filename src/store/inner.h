@@ -131,8 +131,8 @@ struct store {
 	bool files_synced; /* all directories in it are known to be on the disk; the writer's */
 	int event_fd;
 	struct db reader;
-	void *owners;         /* owners.c */
-	bool has_keys;        /* as it was at keys_looked_us; 0: not known */
+	void *owners;  /* owners.c */
+	bool has_keys; /* as it was at keys_looked_us; 0: not known */
 	int64_t keys_looked_us;
 	unsigned outstanding; /* ops that were not told about yet */
 	pthread_t thread;
