@@ -504,7 +504,7 @@ static void finish_if_over(struct keeper *k)
 	keeper_become_idle(k);
 	/* Unasked: it would be asked for next. */
 	if (k->list_when_done && k->ended_by != ENDED_BY_FAILURE)
-		files_list(&k->files, keeper_send, k);
+		files_list_run(&k->files, keeper_send, k);
 }
 
 static void step(struct keeper *k)
