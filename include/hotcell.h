@@ -119,9 +119,8 @@ struct hotcell_file {
 	char *path;       /* relative to the workspace; may not be UTF-8 */
 	const char *kind; /* "file", "directory", "symlink", "other" */
 	uint64_t size_bytes;
-	uint64_t changed_ns; /* since 1970; as the cell says */
-	int generated;       /* new, or changed since it was put there */
-	int error;           /* errno: it could not be copied to where it was to go */
+	int generated; /* new, or changed since it was put there */
+	int error;     /* errno: it could not be copied to where it was to go */
 };
 
 enum hotcell_stream { HOTCELL_STDOUT = 1, HOTCELL_STDERR };

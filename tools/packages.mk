@@ -5,7 +5,7 @@ PACKAGES_BUILD = gcc libc6-dev meson ninja-build pkg-config scdoc \
 PACKAGES_RUN = python3
 PACKAGES_LINT = clang-tidy clang-format cppcheck shellcheck
 PACKAGES_TEST = $(PACKAGES_LINT) libcmocka-dev python3-pytest python3-pytest-xdist clang "libclang-rt-dev|libclang-rt-14-dev" \
-	iproute2 procps curl python3-jsonschema
+	iproute2 procps curl zstd python3-jsonschema
 PACKAGES_LANGUAGES = python3 python3-numpy python3-pandas python3-matplotlib nodejs bash dash \
 	gcc g++ libc6-dev golang-go rustc default-jdk-headless ruby perl php-cli lua5.4 r-base-core \
 	sqlite3 gawk

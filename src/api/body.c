@@ -135,6 +135,16 @@ void body_enter_item(struct body *b, size_t index)
 	b->place[b->depth++] = json_integer((json_int_t)index);
 }
 
+bool body_enter_object(struct body *b, size_t index, json_t *item)
+{
+	body_enter_item(b, index);
+	if (json_is_object(item))
+		return true;
+	body_complain(b, NULL, "model_attributes_type", item,
+		"Input should be a valid dictionary or object to extract fields from");
+	return false;
+}
+
 void body_leave(struct body *b)
 {
 	json_decref(b->place[--b->depth]);

@@ -40,6 +40,8 @@ json_t *body_object(struct body *b, json_t *o, const char *name);
 /* For what is read from within it. */
 void body_enter(struct body *b, const char *name);
 void body_enter_item(struct body *b, size_t index);
+/* The same; false, with a complaint, if the item is no object. To be left in any case. */
+bool body_enter_object(struct body *b, size_t index, json_t *item);
 void body_leave(struct body *b);
 /* Something is wrong with a field (NULL: with where we are). */
 void body_complain(struct body *b, const char *name, const char *type, json_t *input,

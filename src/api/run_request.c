@@ -268,11 +268,7 @@ int run_request_files(struct body *b, json_t *o, struct spec_file **ret, size_t 
 	body_enter(b, "files");
 	json_array_foreach(list, i, item)
 	{
-		body_enter_item(b, i);
-		if (!json_is_object(item))
-			body_complain(b, NULL, "model_attributes_type", item,
-				"Input should be a valid dictionary or object to extract fields from");
-		else
+		if (body_enter_object(b, i, item))
 			failed = read_file(b, item, &(*ret)[(*ret_count)++], refusal);
 		body_leave(b);
 		if (failed)

@@ -55,11 +55,7 @@ static int read_list(
 	body_enter(b, "mounts");
 	json_array_foreach(list, i, item)
 	{
-		body_enter_item(b, i);
-		if (!json_is_object(item))
-			body_complain(b, NULL, "model_attributes_type", item,
-				"Input should be a valid dictionary or object to extract fields from");
-		else
+		if (body_enter_object(b, i, item))
 			failed = read_one(b, item, c, refusal);
 		body_leave(b);
 		if (failed)

@@ -4,6 +4,7 @@
 #include "base/err.h"
 #include "base/fd.h"
 #include "base/own.h"
+#include "base/processes.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -15,37 +16,6 @@
 #include <unistd.h>
 
 enum { CHILDREN_TEXT_MAX = 1 << 20, PROCESSES_MAX = 8192, MEMFDS_MAX = 4096 };
-
-struct process {
-	pid_t pid;
-	pid_t parent;
-	uint64_t cpu_ticks;
-	bool chosen;
-};
-
-static bool read_stat(int proc_fd, const char *name, struct process *ret)
-{
-	char path[64];
-	char text[1024];
-	unsigned long long ticks[4] = { 0 };
-	char *paren;
-	int parent;
-
-	snprintf(path, sizeof(path), "%.20s/stat", name);
-	if (fd_read_text(proc_fd, path, text, sizeof(text)))
-		return false;
-	/* The program chose the name in the parentheses: look behind the last one. */
-	paren = strrchr(text, ')');
-	if (!paren ||
-		sscanf(paren + 1, " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu %llu %llu",
-			&parent, &ticks[0], &ticks[1], &ticks[2], &ticks[3]) != 5)
-		return false;
-	ret->pid = (pid_t)strtol(name, NULL, 10);
-	ret->parent = parent;
-	ret->cpu_ticks = ticks[0] + ticks[1] + ticks[2] + ticks[3];
-	ret->chosen = false;
-	return true;
-}
 
 struct share {
 	uint64_t all_bytes;
@@ -79,34 +49,13 @@ static void add_share(int proc_fd, pid_t pid, struct share *sum)
 		sum->all_bytes += pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-static size_t list_all(int proc_fd, struct process *all)
+static size_t list_all(int proc_fd, pid_t keeper, struct process *all)
 {
-	DIR *dir = fdopendir(openat(proc_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-	struct dirent *entry;
-	size_t count = 0;
-
-	while (dir && (entry = readdir(dir)) && count < PROCESSES_MAX)
-		if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' &&
-			read_stat(proc_fd, entry->d_name, &all[count]))
-			count++;
-	if (dir)
-		closedir(dir);
-	return count;
-}
-
-static size_t choose_descendants(struct process *all, size_t count, pid_t keeper)
-{
-	bool found = true;
+	size_t count = processes_list(proc_fd, all, PROCESSES_MAX);
 
 	for (size_t i = 0; i < count; i++)
 		all[i].chosen = all[i].pid == keeper;
-	while (found) {
-		found = false;
-		for (size_t i = 0; i < count; i++)
-			for (size_t k = 0; !all[i].chosen && k < count; k++)
-				if (all[k].chosen && all[k].pid == all[i].parent)
-					found = all[i].chosen = true;
-	}
+	processes_choose_children(all, count);
 	return count;
 }
 
@@ -127,7 +76,7 @@ static int add_children(
 		char name[24];
 
 		snprintf(name, sizeof(name), "%ld", strtol(at, NULL, 10));
-		if (read_stat(proc_fd, name, &all[*count]))
+		if (process_read(proc_fd, name, &all[*count]))
 			all[(*count)++].chosen = true;
 	}
 	return 0;
@@ -161,7 +110,7 @@ static size_t list_descendants(int proc_fd, pid_t keeper, struct process *all)
 	size_t count = 0;
 
 	snprintf(name, sizeof(name), "%ld", (long)keeper);
-	if (!read_stat(proc_fd, name, &all[0]))
+	if (!process_read(proc_fd, name, &all[0]))
 		return 0;
 	all[count++].chosen = true;
 	if (add_children_of_all_threads(proc_fd, keeper, all, &count))
@@ -306,6 +255,6 @@ void watch_descendants(pid_t keeper, bool has_namespaces, struct watch_sum *ret)
 	size_t count = list_descendants(proc_fd, keeper, table);
 
 	if (count == 0)
-		count = choose_descendants(table, list_all(proc_fd, table), keeper);
+		count = list_all(proc_fd, keeper, table);
 	sum(proc_fd, table, count, keeper, has_namespaces, ret);
 }

@@ -83,7 +83,6 @@ static int files_add(void *command)
 static void print_list(json_t *list)
 {
 	struct columns table = { .heads = { "ID", "SIZE", "AGE", "NAME" } };
-	auto_buf struct buf text = { 0 };
 	double now = (double)time(NULL);
 	char shown[32];
 
@@ -98,9 +97,7 @@ static void print_list(json_t *list)
 				now - json_number_value(json_object_get(o, "upload_time")), shown));
 		columns_add(&table, json_string_value(json_object_get(o, "filename")));
 	}
-	columns_write(&table, 0, SIZE_MAX, &text);
-	fwrite(text.data, 1, text.len, stdout);
-	columns_free(&table);
+	columns_print(&table);
 }
 
 static int files_list(void *command)

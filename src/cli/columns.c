@@ -4,6 +4,7 @@
 #include "cli/plain.h"
 
 #include <stdarg.h>
+#include <stdint.h>
 #include <string.h>
 
 enum { GAP = 2, CELL_WIDTH_MAX = 60 };
@@ -80,6 +81,15 @@ void columns_write(const struct columns *c, unsigned width, size_t rows_max, str
 	write_row(c->heads, widths, count, width, ret);
 	for (size_t i = 0; i < rows; i++)
 		write_row((const char *const *)c->cells + i * count, widths, count, width, ret);
+}
+
+void columns_print(struct columns *c)
+{
+	auto_buf struct buf text = { 0 };
+
+	columns_write(c, 0, SIZE_MAX, &text);
+	fwrite(text.data, 1, text.len, stdout);
+	columns_free(c);
 }
 
 void columns_free(struct columns *c)

@@ -20,6 +20,8 @@ void columns_addf(struct columns *c, const char *format, ...) __attribute__((for
 /* A line for each row, of at most `width` columns (0: as many as it takes). The last column is not
  * filled. */
 void columns_write(const struct columns *c, unsigned width, size_t rows_max, struct buf *ret);
+/* All of it, as it is, to stdout; and frees it. */
+void columns_print(struct columns *c);
 void columns_free(struct columns *c);
 
 /* "3.4 MiB", "12 s", "3 min": into `ret`, which is given back. */

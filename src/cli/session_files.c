@@ -19,7 +19,6 @@ static char *file_path(const struct session_command *s, const char *name)
 static void print_list(json_t *list)
 {
 	struct columns table = { .heads = { "KIND", "SIZE", "GENERATED", "PATH" } };
-	auto_buf struct buf text = { 0 };
 	char shown[32];
 
 	for (size_t i = 0; i < json_array_size(list); i++) {
@@ -31,9 +30,7 @@ static void print_list(json_t *list)
 		columns_add(&table, json_is_true(json_object_get(o, "generated")) ? "yes" : "no");
 		columns_add(&table, json_string_value(json_object_get(o, "path")));
 	}
-	columns_write(&table, 0, SIZE_MAX, &text);
-	fwrite(text.data, 1, text.len, stdout);
-	columns_free(&table);
+	columns_print(&table);
 }
 
 int session_files(void *command)

@@ -143,7 +143,6 @@ int session_list(void *command)
 	struct session_command *s = command;
 	struct columns table = { .heads = { "ID", "STATE", "LANGUAGE", "ISOLATION", "STRATEGY",
 					 "RUNS", "LAST USED", "ENDS IN" } };
-	auto_buf struct buf text = { 0 };
 	struct err e = { 0 };
 	json_t *root = client_ask_json(s->client, "GET", "/v1/sessions", NULL, &e);
 	json_t *list = json_object_get(root, "sessions");
@@ -154,9 +153,7 @@ int session_list(void *command)
 		return session_print_json(root);
 	for (size_t i = 0; i < json_array_size(list); i++)
 		add_row(&table, json_array_get(list, i), (double)time(NULL));
-	columns_write(&table, 0, SIZE_MAX, &text);
-	fwrite(text.data, 1, text.len, stdout);
-	columns_free(&table);
+	columns_print(&table);
 	json_decref(root);
 	return 0;
 }
@@ -336,7 +333,6 @@ int session_extend(void *command)
 static void print_kept(json_t *list)
 {
 	struct columns table = { .heads = { "ID", "SIZE", "PATH" } };
-	auto_buf struct buf text = { 0 };
 	char shown[32];
 
 	for (size_t i = 0; i < json_array_size(list); i++) {
@@ -346,9 +342,7 @@ static void print_kept(json_t *list)
 		columns_add(&table, columns_size(number_of(o, "size_bytes"), shown));
 		columns_add(&table, text_of(o, "path"));
 	}
-	columns_write(&table, 0, SIZE_MAX, &text);
-	fwrite(text.data, 1, text.len, stdout);
-	columns_free(&table);
+	columns_print(&table);
 }
 
 int session_close(void *command)

@@ -71,7 +71,6 @@ int collect_file(struct hotcell_work *work, const struct msg_file *m)
 		.kind = kind_names[m->kind],
 		.size_bytes = m->kind == FILE_REGULAR ? m->size_bytes : 0,
 		.generated = m->generated,
-		.changed_ns = m->changed_ns,
 	};
 	return 0;
 }

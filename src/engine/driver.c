@@ -1,6 +1,7 @@
 /* A driver that waits in a cell: an interpreter that is started and warmed ahead, and serves one run, or one after
  * the other if what they leave is kept (wire/vmm_warm.h). Its keeper hands it the requests. In a vm there are
  * machines for that, but for languages that have no snapshot. */
+#include "engine/exec.h"
 #include "engine/request.h"
 #include "engine/snapshot.h"
 
@@ -39,7 +40,7 @@ int driver_open(struct hotcell_cell *cell, const struct tool *tool, const struct
 		.limits = cell->limits,
 		.raw_argv = driver_command(tool, profile),
 	};
-	int failed = request_start_driver(&work, e);
+	int failed = exec_driver(&work, e);
 
 	strings_free(work.raw_argv);
 	if (failed)

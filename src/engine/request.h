@@ -4,10 +4,9 @@
 
 #include "engine/work.h"
 
-/* The language that the request names, or that its entry file betrays. */
 /* The beginning of the file that is to be run, if that is one of the inputs. */
 void request_peek(const struct hotcell_request *q, struct buf *ret);
-
+/* The language that the request names, or that its entry file betrays. */
 const struct language *request_language(
 	struct hotcell *h, const struct hotcell_request *q, struct err *e);
 /* The isolation that it asks for, or the best that machine and language have; *ret_why says why the
@@ -25,24 +24,13 @@ int request_stage(const struct hotcell_request *q, const struct tool *tool, stru
 	char **ret_entry, struct err *e);
 /* Whether the code of a run that keeps is in the request alone, and in no file. */
 bool request_goes_as_text(const struct hotcell_request *q, const struct language *language);
-/* What a warm machine's driver is asked. */
-int request_build_warm(struct hotcell_work *work, struct err *e);
-/* The same as a REQUEST frame in h->out. */
-int request_ask_driver(struct hotcell_work *work, struct err *e);
-/* The command of a driver that is to wait, work->raw_argv, as an EXEC frame in h->out. */
-int request_start_driver(struct hotcell_work *work, struct err *e);
-/* The command of a step as an EXEC frame in h->out. */
-int request_exec(struct hotcell_work *work, bool compile, struct err *e);
+bool request_has_stdin(const struct hotcell_request *q);
+/* Of the environment: NAME=value. */
+int request_check_setting(const char *setting, struct err *e);
 bool request_compiles(const struct hotcell_work *work);
 /* The limits of the compile step. */
 void request_compile_limits(const struct hotcell_work *work, struct limits *ret);
 
-/* Where drivers are in a cell that has a root of its own. */
-#define CELL_DRIVERS_DIR "/opt/hotcell/drivers"
-
 size_t request_code_length(const struct hotcell_request *q);
-
-/* A request for its driver, for practice; empty if the language has none. */
-void request_rehearsal(const struct language *language, struct buf *ret);
 
 #endif

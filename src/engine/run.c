@@ -1,4 +1,6 @@
+#include "engine/exec.h"
 #include "engine/request.h"
+#include "engine/warm_request.h"
 
 #include "base/clock.h"
 #include "base/own.h"
@@ -85,7 +87,7 @@ static int rehearse(const struct hotcell_work *work, struct err *e)
 
 	if (!work->raw_argv || work->snapshot_fd < 0)
 		return 0;
-	request_rehearsal(work->tool.language, &rehearsal);
+	warm_request_rehearsal(work->tool.language, &rehearsal);
 	return line_rehearse(work->cell, &rehearsal, e);
 }
 
@@ -101,14 +103,14 @@ static void begin_exec(struct hotcell_work *work, bool compile)
 		cell_limit(work->cell, &work->limits);
 	}
 	if (work->by_driver) {
-		if (request_ask_driver(work, &e)) {
+		if (warm_request_put(work, &e)) {
 			work_fail(work, &e);
 			return;
 		}
 		if (cell_send(work->cell) != 0)
 			return; /* as below */
 	}
-	if (rehearse(work, &e) || request_exec(work, compile, &e)) {
+	if (rehearse(work, &e) || exec_step(work, compile, &e)) {
 		work_fail(work, &e);
 		return;
 	}

@@ -1,6 +1,7 @@
 /* The beginning of a run, from a request to a cell; and what callers see of runs and cells. */
 #include "engine/request.h"
 #include "engine/snapshot.h"
+#include "engine/warm_request.h"
 
 #include "base/own.h"
 
@@ -60,7 +61,7 @@ static int begin(struct hotcell_work *work, const struct cell_wish *wish, struct
 	/* Its program begins now, and so does its time. */
 	if (work->by_driver && !work->continues)
 		cell_limit(work->cell, &work->cell->limits);
-	if ((work->profile || work->by_driver) && request_build_warm(work, e))
+	if ((work->profile || work->by_driver) && warm_request_build(work, e))
 		return -1;
 	result_begin(work);
 	work_enter_cell(work);
@@ -297,7 +298,7 @@ int hotcell_cell_make(struct hotcell *h, const struct hotcell_request *request,
 		wants_driver(h, request, &tool, profile)) {
 		failed = driver_open(*ret, &tool, profile, &e);
 	} else if (!failed && profile) {
-		request_rehearsal(language, &rehearsal);
+		warm_request_rehearsal(language, &rehearsal);
 		failed = line_open(*ret, profile, fd, request->cell_ends || request->machine_ends,
 			&rehearsal, &e);
 		/* It could not be made, and was quick: the warden tells why. */

@@ -1,5 +1,6 @@
 /* The beginning and the end of a work: its cell, and what it holds. */
 #include "engine/request.h"
+#include "engine/warm_request.h"
 
 #include "base/own.h"
 
@@ -56,7 +57,7 @@ static void warm_again(const struct hotcell_work *work)
 
 	if (!work->profile || work->request.cell_ends || work->cell->warm)
 		return;
-	request_rehearsal(work->tool.language, &rehearsal);
+	warm_request_rehearsal(work->tool.language, &rehearsal);
 	line_open(work->cell, work->profile, work->snapshot_fd, work->request.machine_ends,
 		&rehearsal, &ignored);
 }

@@ -293,8 +293,6 @@ static int list_one(void *context, const char *path, const struct stat *status)
 		.generated = !(l->is_of_run && was_told(l->files, path, status)) &&
 			     is_generated(l->files, path, status),
 		.mode = status->st_mode & 07777,
-		.changed_ns = (uint64_t)status->st_ctim.tv_sec * 1000000000 +
-			      (uint64_t)status->st_ctim.tv_nsec,
 		.size_bytes = (uint64_t)status->st_size,
 	};
 

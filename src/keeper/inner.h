@@ -67,6 +67,7 @@ struct keeper {
 void keeper_end_program(struct keeper *k, enum ended_by why);
 /* Ready for what comes next. */
 void keeper_become_idle(struct keeper *k);
+void keeper_reap(struct keeper *k);
 /* Sends, and waits as long as the engine takes; the clock and the lifeline go on meanwhile. */
 int keeper_send(void *context, const struct frame_out *frame);
 
@@ -81,6 +82,9 @@ bool waiting_tell_end(struct keeper *k, uint32_t status);
 void waiting_on_driver(struct keeper *k);
 void waiting_on_driver_end(struct keeper *k);
 void waiting_on_warm(struct keeper *k);
+/* A driver whose run is over: killed when its time has come, or `now`; and then gone. */
+void waiting_kill_who_leaves(struct keeper *k, bool now);
+void waiting_leave_if_over(struct keeper *k);
 
 /* ---- session.c: runs whose interpreter stays ---- */
 /* EXEC_DRIVER_RUN: starts a driver, or gives the one that waits its request. */

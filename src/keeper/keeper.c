@@ -98,15 +98,6 @@ static void watch_clock(struct keeper *k)
 		keeper_end_program(k, ENDED_BY_TIMEOUT);
 }
 
-/* A process takes longer to end than most runs do, and whoever waits for the answer would share a processor with that. */
-static void kill_who_leaves(struct keeper *k, bool now)
-{
-	if (k->state != LEAVING || !k->leave_us || (!now && clock_now_us() < k->leave_us))
-		return;
-	k->leave_us = 0;
-	program_kill_all(k->options->kill_all_is_safe);
-}
-
 /* Milliseconds that poll() may sleep. */
 static int patience_ms(const struct keeper *k)
 {
@@ -436,7 +427,7 @@ static void on_control(struct keeper *k)
 		k->hung_up = true;
 }
 
-static void reap(struct keeper *k)
+void keeper_reap(struct keeper *k)
 {
 	program_reap(&k->program, &k->driver.program, k->driver.given_up);
 }
@@ -454,23 +445,11 @@ static void on_child(struct keeper *k)
 
 	while (read(k->signal_fd, &ignored, sizeof(ignored)) == sizeof(ignored))
 		;
-	reap(k);
+	keeper_reap(k);
 	if (k->state == RUNNING && k->program.main_reaped)
 		keeper_end_program(k, ENDED_BY_ITSELF);
 	if (k->driver.program.main_reaped)
 		waiting_on_driver_end(k);
-}
-
-static void leave_if_over(struct keeper *k)
-{
-	if (k->state != LEAVING)
-		return;
-	reap(k);
-	if (!k->program.all_reaped)
-		return;
-	driver_end(&k->driver);
-	program_close(&k->program);
-	k->state = IDLE;
 }
 
 /* Nothing of the run is alive any more; or its program is not, and others are none of its business. */
@@ -481,10 +460,10 @@ static bool is_over(const struct keeper *k)
 
 static void finish_if_over(struct keeper *k)
 {
-	leave_if_over(k);
+	waiting_leave_if_over(k);
 	if (k->state != ENDING)
 		return;
-	reap(k);
+	keeper_reap(k);
 	if (!is_over(k)) {
 		if (clock_now_us() - k->last_kill_us > 15000)
 			keeper_end_program(k, k->ended_by);
@@ -504,7 +483,7 @@ static void finish_if_over(struct keeper *k)
 	keeper_become_idle(k);
 	/* Unasked: it would be asked for next. */
 	if (k->list_when_done && k->ended_by != ENDED_BY_FAILURE)
-		files_list(&k->files, keeper_send, k);
+		files_list_run(&k->files, keeper_send, k);
 }
 
 static void step(struct keeper *k)
@@ -547,7 +526,7 @@ static void step(struct keeper *k)
 		output_pass(k, 1);
 	if (fds[5].revents)
 		keeper_feed_stdin(k);
-	kill_who_leaves(k, fds[1].revents);
+	waiting_kill_who_leaves(k, fds[1].revents);
 	if (fds[1].revents && !k->hung_up && k->state != LEAVING)
 		on_control(k);
 	if (fds[2].revents)
@@ -561,7 +540,7 @@ static void kill_what_is_left(struct keeper *k)
 {
 	for (int tries = 0; tries < 500 && !k->program.all_reaped; tries++) {
 		program_kill_all(k->options->kill_all_is_safe);
-		reap(k);
+		keeper_reap(k);
 		if (!k->program.all_reaped)
 			poll(NULL, 0, 2);
 	}

@@ -73,6 +73,27 @@ static void finish_driver(struct keeper *k, uint8_t status)
 	k->leave_us = clock_now_us() + LEAVE_US;
 }
 
+/* A process takes longer to end than most runs do, and whoever waits for the answer would share a processor with that. */
+void waiting_kill_who_leaves(struct keeper *k, bool now)
+{
+	if (k->state != LEAVING || !k->leave_us || (!now && clock_now_us() < k->leave_us))
+		return;
+	k->leave_us = 0;
+	program_kill_all(k->options->kill_all_is_safe);
+}
+
+void waiting_leave_if_over(struct keeper *k)
+{
+	if (k->state != LEAVING)
+		return;
+	keeper_reap(k);
+	if (!k->program.all_reaped)
+		return;
+	driver_end(&k->driver);
+	program_close(&k->program);
+	k->state = IDLE;
+}
+
 static void on_answer(struct keeper *k)
 {
 	bool is_over;

@@ -3,6 +3,7 @@
 #include "base/buf.h"
 #include "base/fd.h"
 #include "base/map.h"
+#include "base/nameless.h"
 #include "base/own.h"
 #include "base/path.h"
 #include "workspace/walk.h"
@@ -10,10 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/sendfile.h>
 #include <sys/stat.h>
-
-enum { PIECE = 1 << 20 };
 
 struct entry {
 	char *path;
@@ -228,26 +226,9 @@ int mirror_make_dir(struct mirror *m, const char *path, bool generated, struct e
 
 int mirror_open_blob(struct mirror *m, struct err *e)
 {
-	int fd = openat(m->above_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	int fd = nameless_open(m->above_fd, m->new_name);
 
-	/* EISDIR: a kernel that does not know the flag at all. mirror_put() copies what cannot get a name. */
-	if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR)) {
-		fd = openat(m->above_fd, m->new_name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-		if (fd >= 0)
-			unlinkat(m->above_fd, m->new_name, 0);
-	}
 	return fd < 0 ? err_sys(e, "make a file for a session") : fd;
-}
-
-static int copy_all(int from, int to)
-{
-	off_t at = 0;
-	ssize_t n;
-
-	do {
-		n = sendfile(to, from, &at, PIECE);
-	} while (n > 0 || (n < 0 && errno == EINTR));
-	return n < 0 ? -1 : 0;
 }
 
 /* A first name, which nobody can have chosen. */
@@ -261,7 +242,7 @@ static int give_new_name(const struct mirror *m, int fd)
 	if (linkat(AT_FDCWD, self, m->above_fd, m->new_name, AT_SYMLINK_FOLLOW) == 0)
 		return 0;
 	copy = openat(m->above_fd, m->new_name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	return copy < 0 || copy_all(fd, copy) ? -1 : 0;
+	return copy < 0 || nameless_copy(fd, copy) ? -1 : 0;
 }
 
 static int name_it(const struct mirror *m, const char *path, int fd, struct err *e)

@@ -98,11 +98,10 @@ static void end(struct pool_cell *cell)
 
 static void end_used(struct pools *p)
 {
-	while (!list_is_empty(&p->used)) {
-		struct pool_cell *cell = container_of(p->used.next, struct pool_cell, link);
-
-		list_remove(&cell->link); /* NOLINT(clang-analyzer-unix.Malloc): what is in the list lives */
-		end(cell);
+	list_each(at, next, &p->used)
+	{
+		list_remove(at);
+		end(container_of(at, struct pool_cell, link));
 	}
 }
 

@@ -63,7 +63,7 @@ struct pools {
 	struct map by_key;
 	uv_timer_t refill;
 	bool is_refilling;
-	struct list used;     /* cells whose end can wait until the answers of their runs are sent */
+	struct list used; /* cells whose end can wait until the answers of their runs are sent */
 	uv_timer_t end_used;
 	int64_t last_taken_us;
 	int64_t refill_due_us; /* when patience ends; 0: nothing is lacking */

@@ -115,19 +115,8 @@ void session_drop_place(struct session *session)
 		engine_release(take_ptr(&session->engine));
 }
 
-static void forget_files(struct session *session)
-{
-	size_t at = 0;
-	char *state;
-
-	while ((state = map_next(&session->known_files, &at)))
-		free(state);
-	map_free(&session->known_files);
-}
-
 static void session_free(struct session *session)
 {
-	forget_files(session);
 	session_drop_place(session);
 	free(session->inputs);
 	session_config_free(&session->config);
@@ -302,50 +291,21 @@ int session_fill_request(struct session *session, struct job *job, struct hotcel
 
 /* ---- after a run ---- */
 
-/* Clocks of file systems are coarse: what was changed a moment ago may be changed again without it being seen. That is
- * rather told twice than not at all. */
-static bool is_settled(const struct hotcell_file *file)
-{
-	return service_now_s() - (double)file->changed_ns / 1e9 > 0.02;
-}
-
-/* Whether it was so after the run before already; remembered for the run after. */
-static bool is_known(
-	const struct session *session, const struct hotcell_file *file, struct map *now)
-{
-	char *state = xasprintf("%llu %llu", (unsigned long long)file->size_bytes,
-		(unsigned long long)file->changed_ns);
-	const char *before = map_get(&session->known_files, file->path);
-	bool is_same = before && strcmp(before, state) == 0;
-
-	if (is_settled(file))
-		free(map_put(now, file->path, state));
-	else
-		free(state);
-	return is_same;
-}
-
 /* A cell that is kept has its files; all that is told of them are the names of those that are new. */
-static void list_files(struct session *session, struct job *job)
+static void list_files(struct job *job)
 {
 	const struct hotcell_result *r = job->result;
-	struct map now = { 0 };
 
 	if (!r || job->files_count)
 		return;
 	job->files = xalloc((r->files_count + 1) * sizeof(*job->files));
-	for (size_t i = 0; i < r->files_count; i++) {
-		if (is_known(session, &r->files[i], &now))
-			continue;
+	for (size_t i = 0; i < r->files_count; i++)
 		job->files[job->files_count++] = (struct job_file){
 			.path = xstrdup(r->files[i].path),
 			.kind = r->files[i].kind,
 			.size_bytes = r->files[i].size_bytes,
 			.blob_fd = -1,
 		};
-	}
-	forget_files(session);
-	session->known_files = now;
 }
 
 /* What a run has made goes where the next one finds it. */
@@ -373,7 +333,7 @@ bool session_takes_files(struct session *session, struct job *job)
 	if (session->mirror)
 		take_files(session, job);
 	else
-		list_files(session, job);
+		list_files(job);
 	return true;
 }
 

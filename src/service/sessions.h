@@ -109,7 +109,6 @@ struct session {
 	double last_used_s;
 	double expires_s;
 	uint64_t runs;
-	struct map known_files; /* as the last run has left them, in a cell that is kept */
 	bool keeps_state;
 	bool has_state; /* the interpreter has run, and is there */
 	bool has_ended;

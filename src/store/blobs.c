@@ -3,16 +3,16 @@
  * They are there before their row is, and go after it. So a crash can leave bytes without a row,
  * which nobody was told about and which are removed when the store is opened, but no row without its
  * bytes. */
+#include "base/nameless.h"
 #include "store/inner.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/sendfile.h>
 #include <sys/stat.h>
 
-enum { PREFIX = 2, PREFIXES = 256, PATH_SIZE = PREFIX + 1 + STORE_ID_SIZE, PIECE = 1 << 20 };
+enum { PREFIX = 2, PREFIXES = 256, PATH_SIZE = PREFIX + 1 + STORE_ID_SIZE };
 
 static const char *path_of(const char *id, char ret[PATH_SIZE])
 {
@@ -22,41 +22,17 @@ static const char *path_of(const char *id, char ret[PATH_SIZE])
 
 /* ---- without a name ---- */
 
-/* Where files cannot be born without a name they lose it at once; store_add_file() copies them. */
-static int open_and_unlink(const struct store *s)
+int store_open_blob(struct store *s, struct err *e)
 {
 	char id[STORE_ID_SIZE];
 	int fd;
 
 	store_make_id(id);
-	fd = openat(s->files_fd, id, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (fd >= 0)
-		unlinkat(s->files_fd, id, 0);
-	return fd;
-}
-
-int store_open_blob(struct store *s, struct err *e)
-{
-	int fd = openat(s->files_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-
-	/* EISDIR: a kernel that does not know the flag at all. */
-	if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR))
-		fd = open_and_unlink(s);
+	fd = nameless_open(s->files_fd, id);
 	return fd < 0 ? err_sys(e, "make a file for what is to be stored") : fd;
 }
 
 /* ---- getting a name ---- */
-
-static int copy_all(int from, int to)
-{
-	off_t at = 0;
-	ssize_t n;
-
-	do {
-		n = sendfile(to, from, &at, PIECE);
-	} while (n > 0 || (n < 0 && errno == EINTR));
-	return n < 0 ? -1 : 0;
-}
 
 /* In place of the blob, which has no name and can get none. */
 static int copy_to(const struct store *s, const char *path, int *blob_fd)
@@ -66,7 +42,7 @@ static int copy_to(const struct store *s, const char *path, int *blob_fd)
 
 	if (fd < 0)
 		return -1;
-	failed = copy_all(*blob_fd, fd);
+	failed = nameless_copy(*blob_fd, fd);
 	if (failed) {
 		int saved = errno;
 

@@ -11,7 +11,7 @@ enum {
 	/* On the loop's thread. Nobody keeps readers waiting but who repairs a log after a crash. */
 	READER_WAITS_MS = 500,
 	ROW_MAX = 4 << 20,
-	OPEN_TRIES = 200,
+	OPEN_TRIES = 1000,
 	OPEN_PAUSE_MS = 10,
 };
 

@@ -131,8 +131,8 @@ struct store {
 	bool files_synced; /* all directories in it are known to be on the disk; the writer's */
 	int event_fd;
 	struct db reader;
-	void *owners;         /* owners.c */
-	bool has_keys;        /* as it was at keys_looked_us; 0: not known */
+	void *owners;  /* owners.c */
+	bool has_keys; /* as it was at keys_looked_us; 0: not known */
 	int64_t keys_looked_us;
 	unsigned outstanding; /* ops that were not told about yet */
 	pthread_t thread;
@@ -157,6 +157,9 @@ double store_now_s(void);
  * `failed`; gives -1 if so, or if that fails. */
 int store_begin(struct store *s, struct err *e);
 int store_end(struct store *s, bool failed, struct err *e);
+/* Runs a query that removes what has this id. ERR_NOT_FOUND if nothing has. */
+int store_write_removed(
+	struct store *s, enum query which, const char *what, const char *id, struct err *e);
 /* ERR_INPUT if it is NULL, ERR_LIMIT if it is longer than `max` bytes. */
 int store_check_text(const char *what, const char *text, size_t max, struct err *e);
 

@@ -62,16 +62,7 @@ void store_put_session(
 
 static int write_removed(struct store *s, struct op *op, struct err *e)
 {
-	auto_query query = db_query(&s->writer, QUERY_SESSION_REMOVE, e);
-
-	if (!query)
-		return -1;
-	db_bind(query, 1, op->id);
-	if (db_step(&s->writer, query, e))
-		return -1;
-	if (sqlite3_changes(s->writer.sqlite) == 0)
-		return err_set(e, ERR_NOT_FOUND, "there is no session '%.64s'", op->id);
-	return 0;
+	return store_write_removed(s, QUERY_SESSION_REMOVE, "session", op->id, e);
 }
 
 void store_remove_session(struct store *s, const char *id, store_done *done, void *context)

@@ -28,6 +28,21 @@ int store_check_text(const char *what, const char *text, size_t max, struct err 
 	return 0;
 }
 
+int store_write_removed(
+	struct store *s, enum query which, const char *what, const char *id, struct err *e)
+{
+	auto_query query = db_query(&s->writer, which, e);
+
+	if (!query)
+		return -1;
+	db_bind(query, 1, id);
+	if (db_step(&s->writer, query, e))
+		return -1;
+	if (sqlite3_changes(s->writer.sqlite) == 0)
+		return err_set(e, ERR_NOT_FOUND, "there is no %s '%.64s'", what, id);
+	return 0;
+}
+
 /* ---- ids ---- */
 
 static void draw(uint8_t b[16])

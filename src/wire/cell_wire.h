@@ -162,7 +162,6 @@ struct msg_file {
 	uint8_t generated; /* new or changed since it was staged */
 	uint32_t mode;
 	uint64_t size_bytes;
-	uint64_t changed_ns; /* when it last was, by the clock of day: no program can set that */
 };
 
 struct msg_listed {

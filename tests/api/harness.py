@@ -313,15 +313,7 @@ class Client:
                     sock.shutdown(socket.SHUT_WR)
             except (BrokenPipeError, ConnectionResetError):
                 pass
-            received = b""
-            try:
-                while True:
-                    piece = sock.recv(65536)
-                    if not piece:
-                        return received
-                    received += piece
-            except ConnectionResetError:
-                return received
+            return read_to_end(sock)
 
     def metrics(self):
         """{name with labels: value}"""
@@ -338,6 +330,19 @@ def _end_with_us():
     """Tests that are killed leave no service. (The kernel means the thread by it, not the process.)"""
     if threading.current_thread() is _main_thread:
         _prctl(1, signal.SIGTERM)
+
+
+def read_to_end(sock):
+    """All that comes until it is closed."""
+    received = b""
+    try:
+        while True:
+            piece = sock.recv(65536)
+            if not piece:
+                return received
+            received += piece
+    except ConnectionResetError:
+        return received
 
 
 class Service(Client):

@@ -14,15 +14,7 @@ SERVICE = {"connection_idle_s": 2, "connections_max": 12000, "running_max": 4}
 def ends(sock, patience_s=60):
     """All that comes until it is closed."""
     sock.settimeout(patience_s)
-    received = b""
-    try:
-        while True:
-            piece = sock.recv(65536)
-            if not piece:
-                return received
-            received += piece
-    except ConnectionResetError:
-        return received
+    return harness.read_to_end(sock)
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /hea", b"POST /v1/execute HTTP/1.1\r\nHost: localh",

@@ -441,6 +441,12 @@ static void a_store_that_cannot_be_made_for_lack_of_room_can_be_made_later(void 
 
 enum { KEYS = 40 };
 
+static _Noreturn void fail_child(const char *why)
+{
+	fprintf(stderr, "%s\n", why);
+	_exit(1);
+}
+
 static void add_keys(const char *dir, uint8_t who)
 {
 	struct store *s = NULL;
@@ -452,7 +458,8 @@ static void add_keys(const char *dir, uint8_t who)
 		struct store_key key = { .name = name, .rights_json = "{}", .created_s = 1 };
 
 		/* As the command line does: opens it for each. */
-		CHECK(store_open_keys(dir, &s, &e) == 0);
+		if (store_open_keys(dir, &s, &e))
+			fail_child(e.text);
 		snprintf(name, sizeof(name), "key-%u-%u", who, i);
 		store_make_id(key.id);
 		CHECK(store_add_key(s, &key, hash, &e) == 0);
