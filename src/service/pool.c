@@ -7,7 +7,14 @@
 
 #include <string.h>
 
-enum { REFILL_MS = 5, END_MS = 2, QUIET_US = 100000, PATIENCE_US = 200000, KEY_SIZE = 512 };
+enum {
+	REFILL_MS = 5,
+	END_MS = 2,
+	QUIET_US = 100000,
+	PATIENCE_US = 200000,
+	MAKING_US = 10000000,
+	KEY_SIZE = 512
+};
 
 static void make_key(char *ret, const struct engine *n, const struct pool_wish *w)
 {
@@ -81,6 +88,7 @@ static struct pool_cell *make(struct pool *pool, bool is_cold, struct hotcell_er
 	cell->pool = pool;
 	cell->engine = pool->engine;
 	cell->is_cold = is_cold;
+	cell->begun_us = clock_now_us();
 	list_init(&cell->link);
 	engine_hold(pool->engine);
 	return cell;
@@ -255,11 +263,19 @@ void pool_list(struct pools *p, struct engine *n, const struct pool_wish *wish)
 
 /* ---- refilling, in the background ---- */
 
-/* One more, if it lacks one. */
-static bool refill(struct pools *p, struct pool *pool)
+static bool is_warm(struct pool *pool)
 {
-	struct hotcell_error e;
-	struct pool_cell *cell;
+	if (!pool->is_listed || pool->is_broken || pool->is_dropped)
+		return true;
+	pool->was_warm |= pool->busy > 0;
+	list_each(link, next, &pool->idle) pool->was_warm |=
+		hotcell_cell_state(container_of(link, struct pool_cell, link)->cell) ==
+		HOTCELL_CELL_READY;
+	return pool->was_warm;
+}
+
+static bool lacks_one(const struct pools *p, const struct pool *pool)
+{
 	unsigned wanted = pool->spare;
 
 	/* Those of a reusable kind come back by themselves. */
@@ -267,22 +283,61 @@ static bool refill(struct pools *p, struct pool *pool)
 		wanted = wanted > pool->busy ? wanted - pool->busy : 0;
 	if (pool->is_listed && wanted < p->service->config->pool_min)
 		wanted = (unsigned)p->service->config->pool_min;
-	if (pool->is_dropped || pool->is_broken || pool->idle_count >= wanted ||
-		pool->idle_count >= pool_max(p))
+	return !pool->is_dropped && !pool->is_broken && pool->idle_count < wanted &&
+	       pool->idle_count < pool_max(p);
+}
+
+/* Those that the config wants and that have never been warm come first: the service is not ready without them. The others
+ * take turns. */
+static bool goes_before(struct pool *one, struct pool *other)
+{
+	if (is_warm(one) != is_warm(other))
+		return !is_warm(one);
+	return one->refilled_us < other->refilled_us;
+}
+
+static struct pool *next_to_refill(struct pools *p)
+{
+	struct pool *found = NULL;
+	struct pool *pool;
+	size_t at = 0;
+
+	while ((pool = map_next(&p->by_key, &at)))
+		if (lacks_one(p, pool) && (!found || goes_before(pool, found)))
+			found = pool;
+	return found;
+}
+
+/* False if nothing is lacking. */
+static bool refill_one(struct pools *p)
+{
+	struct pool *pool = next_to_refill(p);
+	struct hotcell_error e;
+	struct pool_cell *cell;
+
+	if (!pool)
 		return false;
+	pool->refilled_us = clock_now_us();
 	cell = make(pool, false, &e);
 	if (!cell) {
 		pool->is_broken = true;
 		log_warning("pool.failed", { "language", .text = pool->wish.language },
 			{ "text", .text = e.text });
-		return false;
+		return true;
 	}
 	list_add_last(&pool->idle, &cell->link);
 	pool->idle_count++;
 	return true;
 }
 
-static unsigned count_in_making(struct pools *p)
+/* One that does not come to an end with it does not keep others from being made. */
+static bool is_in_making(const struct pool_cell *cell, int64_t now_us)
+{
+	return hotcell_cell_state(cell->cell) == HOTCELL_CELL_MAKING &&
+	       now_us < cell->begun_us + MAKING_US;
+}
+
+static unsigned count_in_making(struct pools *p, int64_t now_us)
 {
 	unsigned count = 0;
 	struct pool *pool;
@@ -290,8 +345,7 @@ static unsigned count_in_making(struct pools *p)
 
 	while ((pool = map_next(&p->by_key, &at)))
 		list_each(link, next, &pool->idle) count +=
-			hotcell_cell_state(container_of(link, struct pool_cell, link)->cell) ==
-			HOTCELL_CELL_MAKING;
+			is_in_making(container_of(link, struct pool_cell, link), now_us);
 	return count;
 }
 
@@ -303,21 +357,17 @@ static bool may_make(struct pools *p)
 	bool is_quiet = !a->running && now_us >= p->last_taken_us + QUIET_US;
 	unsigned most = is_quiet && a->running_max > 2 ? a->running_max / 2 : 1;
 
-	return (is_quiet || now_us >= p->refill_due_us) && count_in_making(p) < most;
+	return (is_quiet || now_us >= p->refill_due_us) && count_in_making(p, now_us) < most;
 }
 
 static void on_refill(uv_timer_t *timer)
 {
 	struct pools *p = timer->data;
 	bool more = true;
-	struct pool *pool;
-	size_t at = 0;
 
 	p->is_refilling = false;
 	if (may_make(p)) {
-		more = false;
-		while (!more && (pool = map_next(&p->by_key, &at)))
-			more = refill(p, pool);
+		more = refill_one(p);
 		p->refill_due_us = 0;
 	}
 	if (more)
@@ -406,17 +456,6 @@ void pools_tick(struct pools *p)
 	if (window_ends)
 		p->window_us = now_us;
 	refill_soon(p);
-}
-
-static bool is_warm(struct pool *pool)
-{
-	if (!pool->is_listed || pool->is_broken || pool->is_dropped)
-		return true;
-	pool->was_warm |= pool->busy > 0;
-	list_each(link, next, &pool->idle) pool->was_warm |=
-		hotcell_cell_state(container_of(link, struct pool_cell, link)->cell) ==
-		HOTCELL_CELL_READY;
-	return pool->was_warm;
 }
 
 bool pools_are_warm(struct pools *p)

@@ -46,6 +46,7 @@ struct pool {
 	bool is_broken;     /* the last one could not be made: not tried again in this window */
 	bool was_warm;      /* once at least */
 	int64_t last_used_us;
+	int64_t refilled_us; /* when it was its turn */
 };
 
 struct pool_cell {
@@ -56,6 +57,7 @@ struct pool_cell {
 	char *owner; /* whose runs it has served; NULL: nobody's */
 	unsigned runs;
 	bool is_cold; /* though its pool's are not */
+	int64_t begun_us;
 };
 
 struct pools {
