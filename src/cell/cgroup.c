@@ -194,11 +194,25 @@ static void open_figures(struct cgroup *g)
 
 	for (int i = 0; i < FIGURE_COUNT; i++) {
 		int fd = g->fd[figures[i].controller];
+		const char *file = figures[i].file[g->tree->version - 1];
 
-		if (fd >= 0)
-			g->figure_fd[i] = openat(
-				fd, figures[i].file[g->tree->version - 1], O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			continue;
+		/* The peak of memory can be written to, which sets it back. (Version 2: since Linux 6.12.) */
+		if (i == FIGURE_MEMORY)
+			g->figure_fd[i] = openat(fd, file, O_RDWR | O_CLOEXEC);
+		if (g->figure_fd[i] < 0)
+			g->figure_fd[i] = openat(fd, file, O_RDONLY | O_CLOEXEC);
 	}
+}
+
+void cgroup_forget_peak(const struct cgroup *g)
+{
+	ssize_t written = g->figure_fd[FIGURE_MEMORY] < 0 ?
+				  0 :
+				  pwrite(g->figure_fd[FIGURE_MEMORY], "0", 1, 0);
+
+	(void)written; /* else it is the peak of all runs in this cell */
 }
 
 int cgroup_make(const struct cgroup_tree *t, uint32_t number, bool with_cpus, struct cgroup *ret,

@@ -122,6 +122,7 @@ static void answer_limit(struct warden *w, struct frame_in *in)
 		pending->spec.limits = m.limits;
 	if (!cell)
 		return;
+	cgroup_forget_peak(&cell->cgroup);
 	cell_read_usage(cell, &usage);
 	is_new = memcmp(&cell->limits, &m.limits, sizeof(m.limits)) != 0;
 	cell->limits = m.limits;

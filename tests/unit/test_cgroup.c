@@ -152,6 +152,20 @@ static void a_kernel_without_a_peak_gives_what_is_used_now(void **state)
 	assert_int_equal(usage.oom_kills, 0);
 }
 
+static void a_peak_is_set_back_for_another_run(void **state)
+{
+	struct usage usage = { 0 };
+
+	(void)state;
+	kernel_file(CONTROLLER_MEMORY, "memory.max_usage_in_bytes", "7\n");
+	make_group();
+	cgroup_read_usage(&place.group, &usage);
+	assert_int_equal(usage.peak_memory_bytes, 7);
+	cgroup_forget_peak(&place.group);
+	cgroup_read_usage(&place.group, &usage);
+	assert_int_equal(usage.peak_memory_bytes, 0);
+}
+
 static void files_that_say_nothing_sensible_count_as_nothing(void **state)
 {
 	struct usage usage = { 0 };
@@ -491,6 +505,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST_VERSION1(usage_is_read_from_the_files_of_version_1),
 		TEST_VERSION2(usage_is_read_from_the_files_of_version_2),
+		TEST_VERSION1(a_peak_is_set_back_for_another_run),
 		TEST_VERSION2(a_kernel_without_a_peak_gives_what_is_used_now),
 		TEST_VERSION2(files_that_say_nothing_sensible_count_as_nothing),
 		TEST(a_cell_without_a_group_has_no_usage_and_no_entrances),
