@@ -127,10 +127,20 @@ def test_links_and_devices_are_skipped_and_told(service, strategy):
         assert session.files() == {"good": 1, "d/f": 1}
 
 
-@pytest.mark.parametrize("data", [b"", b"hello", b"\x1f\x8b\x08\x00", b"\xfd7zXZ\x00rest", b"\x28\xb5\x2f\xfdrest",
-                                  b"PK\x03\x04" + b"\x00" * 600, gzip.compress(b"no tar"),
-                                  tar_of(("f", b"x" * 5000))[:3000],
-                                  gzip.compress(tar_of(("f", b"x" * 5000)))[:-20]])
+NO_ARCHIVES = {
+    "nothing": b"",
+    "text": b"hello",
+    "the head of a gzip": b"\x1f\x8b\x08\x00",
+    "the head of an xz": b"\xfd7zXZ\x00rest",
+    "the head of a zstd": b"\x28\xb5\x2f\xfdrest",
+    "a zip": b"PK\x03\x04" + b"\x00" * 600,
+    "a gzip of text": gzip.compress(b"no tar"),
+    "half a tar": tar_of(("f", b"x" * 5000))[:3000],
+    "half a gzip": gzip.compress(tar_of(("f", b"x" * 5000)))[:-20],
+}
+
+
+@pytest.mark.parametrize("data", NO_ARCHIVES.values(), ids=NO_ARCHIVES)
 def test_what_is_no_archive_is_refused(service, data):
     with Session(service, strategy="pool") as session:
         reply = session.put("/archive", data)
