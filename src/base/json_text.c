@@ -2,25 +2,32 @@
 
 #include "base/utf8.h"
 
+#include <stdio.h>
 #include <string.h>
 
-static bool must_be_escaped(char c)
+const char *json_text_escape(char c, char ret[8])
 {
-	return (unsigned char)c < ' ' || c == '"' || c == '\\' || c == 0x7f;
+	if (c == '"' || c == '\\')
+		snprintf(ret, 8, "\\%c", c);
+	else if ((unsigned char)c < ' ' || c == 0x7f)
+		snprintf(ret, 8, "\\u%04x", (unsigned char)c);
+	else
+		return NULL;
+	return ret;
 }
 
 static void add_escaped(struct buf *b, const char *text)
 {
 	const char *from = text;
+	char unit[8];
 
 	for (; *text; text++) {
-		if (!must_be_escaped(*text))
+		const char *escaped = json_text_escape(*text, unit);
+
+		if (!escaped)
 			continue;
 		buf_add(b, from, (size_t)(text - from));
-		if (*text == '"' || *text == '\\')
-			buf_addf(b, "\\%c", *text);
-		else
-			buf_addf(b, "\\u%04x", (unsigned char)*text);
+		buf_add_str(b, escaped);
 		from = text + 1;
 	}
 	buf_add(b, from, (size_t)(text - from));

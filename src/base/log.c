@@ -1,6 +1,7 @@
 #include "base/log.h"
 
 #include "base/buf.h"
+#include "base/json_text.h"
 #include "base/utf8.h"
 
 #include <errno.h>
@@ -110,13 +111,7 @@ static void add_quoted_json(struct line *l, const char *text)
 	utf8_add_replaced(&valid, text, strnlen(text, LINE));
 	add_str(l, "\"");
 	for (const char *at = valid.data; *at && !l->cut; at += character_len(at)) {
-		unsigned char c = (unsigned char)*at;
-
-		if (c == '"' || c == '\\')
-			snprintf(unit, sizeof(unit), "\\%c", c);
-		else if (c < ' ' || c == 0x7f)
-			snprintf(unit, sizeof(unit), "\\u%04x", c);
-		else
+		if (!json_text_escape(*at, unit))
 			snprintf(unit, sizeof(unit), "%.*s", (int)character_len(at), at);
 		add_str(l, unit);
 	}
