@@ -1,7 +1,8 @@
 /* Who asks, and whether a browser was tricked into asking.
  *
  * On the unix socket the kernel tells the user: whoever the service belongs to, and root, may come in without a
- * key, as CALLER_LOCAL with all rights. Elsewhere it takes a key, unless there are none and the address is loopback
+ * key, as CALLER_LOCAL with all rights. So may everybody who can connect at all, where it is a service manager's and
+ * modes of its file keep others out. Elsewhere it takes a key, unless there are none and the address is loopback
  * (or --no-auth): then everybody is CALLER_LOCAL, too.
  *
  * A page of another site may make a browser ask us; so an Origin that is not allowed is refused, and, where there are
@@ -99,7 +100,7 @@ static bool is_known_user(const struct call *call)
 {
 	uid_t uid = http_peer_uid(call->x);
 
-	return uid == 0 || uid == call->api->owner_uid || uid == geteuid();
+	return call->api->is_guarded || uid == 0 || uid == call->api->owner_uid || uid == geteuid();
 }
 
 static bool turn_away(struct call *call, const char *text)

@@ -31,6 +31,22 @@ void config_free(struct config *c)
 	free(c);
 }
 
+static void keep_text(char *const *old, char **text)
+{
+	free(*text);
+	*text = xstrdup(*old);
+}
+
+void config_keep_places(const struct config *old, struct config *c)
+{
+	keep_text(&old->host, &c->host);
+	c->port = old->port;
+	keep_text(&old->socket, &c->socket);
+	c->no_auth = old->no_auth;
+	keep_text(&old->user, &c->user);
+	keep_text(&old->state_dir, &c->state_dir);
+}
+
 static void load_free(struct load *l)
 {
 	for (int i = 0; i < CONFIG_ROWS; i++)

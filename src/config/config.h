@@ -99,6 +99,9 @@ int config_load(int argc, char **argv, struct config **ret, struct err *e);
 int config_parse(
 	const char *name, const char *text, size_t len, struct config **ret, struct err *e);
 void config_free(struct config *c);
+/* Settings that were read again get what was given at the start, and everything else hangs on: where it listens, as whom
+ * it runs, and where it keeps what it has. */
+void config_keep_places(const struct config *old, struct config *c);
 /* The ids of `user`: a name, or a number that is both. */
 int config_find_user(const struct config *c, uid_t *ret_uid, gid_t *ret_gid, struct err *e);
 /* Makes state_dir and what is above it, if need be. As root it is given to `user`, if it is new or empty: what root then

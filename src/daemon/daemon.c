@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { EXIT_TROUBLE = 125, READY_LOOK_MS = 100, DRAIN_LOOK_MS = 50, FLUSH_MS = 1000 };
+enum { EXIT_TROUBLE = 125, READY_LOOK_MS = 100, DRAIN_LOOK_MS = 50, FIRST_WORD_MS = 250 };
 
 /* A socket on the loop. */
 struct door {
@@ -31,6 +31,7 @@ struct daemon {
 	uv_signal_t signals[2];
 	uv_timer_t look;    /* whether it is ready, or drained */
 	uv_poll_t settings; /* that the supervisor sends */
+	int64_t drain_began_ms;
 	int64_t drain_ends_ms;
 	int status;
 };
@@ -113,6 +114,18 @@ static bool has_exchanges(const struct daemon *d)
 	return false;
 }
 
+/* Whoever was let in at the last moment may not have said anything yet, and would have been better off with the next
+ * daemon. */
+static bool may_hear_from_somebody(const struct daemon *d)
+{
+	if (!d->start->is_handed || (int64_t)uv_now(&d->loop) > d->drain_began_ms + FIRST_WORD_MS)
+		return false;
+	for (unsigned i = 0; i < d->doors_count; i++)
+		if (http_connections(d->doors[i].http))
+			return true;
+	return false;
+}
+
 static void stop(struct daemon *d)
 {
 	for (unsigned i = 0; i < d->doors_count; i++) {
@@ -131,13 +144,15 @@ static void on_draining(uv_timer_t *timer)
 	struct daemon *d = timer->data;
 	bool is_late = (int64_t)uv_now(&d->loop) > d->drain_ends_ms;
 
-	if (!is_late && (!service_is_idle(&d->service) || has_exchanges(d)))
+	if (!is_late &&
+		(!service_is_idle(&d->service) || has_exchanges(d) || may_hear_from_somebody(d)))
 		return;
 	log_info("daemon.ending", { "late", .number = is_late });
 	stop(d);
 }
 
-/* It goes on listening: whoever asks for a run is told, and /readyz too. */
+/* It goes on listening: whoever asks for a run is told, and /readyz too. But where somebody else keeps the sockets, who
+ * connects from now on is the next daemon's. */
 static void on_end_signal(uv_signal_t *handle, int number)
 {
 	struct daemon *d = handle->data;
@@ -147,7 +162,10 @@ static void on_end_signal(uv_signal_t *handle, int number)
 		return;
 	log_info("daemon.draining", { "seconds", .number = (int64_t)d->service.config->drain_s });
 	service_drain(&d->service);
-	d->drain_ends_ms = (int64_t)uv_now(&d->loop) + (int64_t)d->service.config->drain_s * 1000;
+	for (unsigned i = 0; d->start->is_handed && i < d->doors_count; i++)
+		http_stop_listening(d->doors[i].http);
+	d->drain_began_ms = (int64_t)uv_now(&d->loop);
+	d->drain_ends_ms = d->drain_began_ms + (int64_t)d->service.config->drain_s * 1000;
 	uv_timer_start(&d->look, on_draining, 0, DRAIN_LOOK_MS);
 }
 
@@ -161,10 +179,12 @@ static void on_settings(uv_poll_t *poll, int status, int events)
 	(void)status;
 	(void)events;
 	if (supervisor_take_settings(d->start->settings_fd, &c, &e)) {
-		if (e.kind == ERR_GONE)
+		if (e.kind == ERR_GONE) {
 			uv_poll_stop(poll); /* and so are we, in a moment */
-		else
-			log_error("daemon.reload_failed", { "text", .text = e.text });
+			return;
+		}
+		log_error("daemon.reload_failed", { "text", .text = e.text });
+		supervisor_tell_ready(d->start->control_fd);
 		return;
 	}
 	log_info("daemon.reloading", { "what", .text = "settings and languages" });
@@ -173,6 +193,7 @@ static void on_settings(uv_poll_t *poll, int status, int events)
 	log_setup(c->log_level, c->log_format);
 	if (engines_reload(&d->service, &e))
 		log_error("daemon.reload_failed", { "text", .text = e.text });
+	supervisor_tell_ready(d->start->control_fd);
 }
 
 /* ---- the beginning ---- */
@@ -242,6 +263,7 @@ static int begin(struct daemon *d, struct err *e)
 		.service = &d->service,
 		.is_loopback = d->start->is_loopback,
 		.needs_keys = !d->start->is_loopback && !d->start->config->no_auth,
+		.is_guarded = d->start->is_guarded,
 		.owner_uid = d->start->owner_uid,
 	};
 	for (unsigned i = 0; i < d->start->listeners_count; i++)

@@ -109,24 +109,11 @@ int service_open(const struct service_options *options, struct service *s, struc
 	return engines_open(s, e);
 }
 
-/* What was given at the start, and everything else hangs on. */
-static void keep_places(const struct config *old, struct config *new)
-{
-	free(new->state_dir);
-	free(new->socket);
-	free(new->host);
-	new->state_dir = xstrdup(old->state_dir);
-	new->socket = xstrdup(old->socket);
-	new->host = xstrdup(old->host);
-	new->port = old->port;
-	new->no_auth = old->no_auth;
-}
-
 void service_set_config(struct service *s, struct config *config)
 {
 	struct config *old = s->own_config;
 
-	keep_places(s->config, config);
+	config_keep_places(s->config, config);
 	s->config = s->own_config = config;
 	admission_set_limits(&s->admission);
 	service_default_limits(config, &s->limits);

@@ -1,6 +1,7 @@
 #include "supervisor/listen.h"
 
 #include "base/buf.h"
+#include "base/log.h"
 #include "base/notify.h"
 #include "base/own.h"
 #include "base/path.h"
@@ -100,8 +101,23 @@ static int open_unix(const char *path, struct daemon_start *ret, struct err *e)
 	return 0;
 }
 
+/* Whether the modes of its file keep somebody from connecting: a manager that says who may, has said it for us, too. */
+static bool is_guarded(int fd)
+{
+	struct sockaddr_un address = { 0 };
+	socklen_t len = sizeof(address) - 1;
+	struct stat status;
+
+	return getsockname(fd, (struct sockaddr *)&address, &len) == 0 &&
+	       address.sun_path[0] == '/' && stat(address.sun_path, &status) == 0 &&
+	       !(status.st_mode & S_IWOTH);
+}
+
 static int take_handed(const struct notify_sockets *handed, struct daemon_start *ret)
 {
+	ret->is_handed = ret->is_guarded = true;
+	log_info("sockets.handed", { "count", .number = handed->count },
+		{ "text", .text = "the settings host, port and socket do not count" });
 	for (unsigned i = 0; i < handed->count; i++) {
 		struct sockaddr_storage address = { 0 };
 		socklen_t len = sizeof(address);
@@ -111,6 +127,8 @@ static int take_handed(const struct notify_sockets *handed, struct daemon_start 
 			(getsockname(handed->at[i].fd, (struct sockaddr *)&address, &len) ||
 				!is_loopback((struct sockaddr *)&address)))
 			ret->is_loopback = false;
+		if (is_local && !is_guarded(handed->at[i].fd))
+			ret->is_guarded = false;
 		ret->listeners[ret->listeners_count++] =
 			(struct listener){ handed->at[i].fd, is_local };
 	}
@@ -140,7 +158,7 @@ void listen_close(const struct config *c, struct daemon_start *start)
 {
 	for (unsigned i = 0; i < start->listeners_count; i++) {
 		own_close(&start->listeners[i].fd);
-		if (start->listeners[i].is_local && strcmp(c->socket, "none") != 0)
+		if (start->listeners[i].is_local && !start->is_handed)
 			unlink(c->socket);
 	}
 }

@@ -6,7 +6,7 @@
 
 /* Those that a service manager hands over, else those that the config names. */
 int listen_open(const struct config *c, struct daemon_start *ret, struct err *e);
-/* Removes what has a name. */
+/* Removes what has a name, unless it is a service manager's. */
 void listen_close(const struct config *c, struct daemon_start *start);
 
 #endif

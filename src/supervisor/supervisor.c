@@ -27,6 +27,7 @@
 
 enum {
 	WARDENS_MAX = 32,
+	DRAIN_SLACK_S = 10, /* after which a daemon has not ended by itself */
 	RESTART_MIN_MS = 200,
 	RESTART_MAX_MS = 30000,
 	STEADY_US =
@@ -39,6 +40,7 @@ enum {
 struct supervisor {
 	const struct supervisor_options *options;
 	const struct config *config;
+	struct config *own_config; /* the same, once it was read again */
 	struct daemon_start start;
 	struct places places;
 	struct seal *seal;
@@ -330,44 +332,93 @@ static void on_control(struct supervisor *s)
 		return; /* its end is told by its pidfd */
 	if (letter == 'r') {
 		s->has_served = true;
-		notify_send("READY=1", &ignored);
+		notify_send("READY=1\nSTATUS=", &ignored);
 	}
 	for (size_t i = 0; i < COUNT(kinds); i++)
 		if (kinds[i].letter == letter)
 			answer_warden(s, kinds[i].isolation);
 }
 
+/* A manager waits from the first of them to the second, which is the daemon's to tell if all is well. */
+static void tell_reloading(void)
+{
+	char text[80];
+	struct err ignored;
+
+	snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%lld", (long long)clock_now_us());
+	notify_send(text, &ignored);
+}
+
+static void tell_not_reloaded(const char *why)
+{
+	char text[256];
+	struct err ignored;
+
+	snprintf(text, sizeof(text), "READY=1\nSTATUS=The settings of before: %s", why);
+	/* A line would be another message. */
+	for (char *at = strstr(text, "STATUS"); *at; at++)
+		if (*at == '\n')
+			*at = ' ';
+	notify_send(text, &ignored);
+}
+
 /* It may not be able to read the file itself, and its defaults would be another user's. */
-static void pass_settings(struct supervisor *s)
+static int pass_settings(const struct supervisor *s, struct err *e)
+{
+	auto_close int fd = memfd_create("settings", MFD_CLOEXEC);
+	auto_fclose FILE *file = fd < 0 ? NULL : fdopen(dup(fd), "w");
+
+	if (!file)
+		return err_sys(e, "hand the settings to the daemon");
+	config_print(s->config, file);
+	fflush(file);
+	send_with_fd(s->settings_fd, "settings", fd);
+	return 0;
+}
+
+/* They are ours, too: wardens are started by them, and the next daemon. */
+static void read_settings_again(struct supervisor *s)
 {
 	struct err e = { 0 };
-	struct config *c = s->options->read_config(s->options->context, &e);
-	auto_close int fd = memfd_create("settings", MFD_CLOEXEC);
-	auto_fclose FILE *file = c && fd >= 0 ? fdopen(dup(fd), "w") : NULL;
+	struct config *c;
 
-	if (!c) {
+	tell_reloading();
+	c = s->options->read_config(s->options->context, &e);
+	if (c) {
+		config_keep_places(s->config, c);
+		config_free(s->own_config);
+		s->config = s->start.config = s->own_config = c;
+		seal_free(s->seal);
+		s->seal = seal_open(s->places.share, c);
+		log_setup(c->log_level, c->log_format);
+	}
+	/* With no daemon there, the next one has them, and tells when it serves. */
+	if (!c || (s->settings_fd >= 0 && pass_settings(s, &e))) {
 		log_error("config.wrong", { "text", .text = e.text });
-		return;
+		tell_not_reloaded(e.text);
 	}
-	seal_free(s->seal);
-	s->seal = seal_open(s->places.share, c);
-	if (file) {
-		config_print(c, file);
-		fflush(file);
-		send_with_fd(s->settings_fd, "settings", fd);
-	}
-	config_free(c);
+}
+
+/* A manager has patience of its own, of which the setting `drain_s` knows nothing. */
+static void tell_stopping(const struct supervisor *s)
+{
+	int64_t most_s = (int64_t)s->config->drain_s + DRAIN_SLACK_S + WARDEN_END_MS / 1000;
+	char text[80];
+	struct err ignored;
+
+	snprintf(text, sizeof(text), "STOPPING=1\nEXTEND_TIMEOUT_USEC=%lld",
+		(long long)most_s * 1000000);
+	notify_send(text, &ignored);
 }
 
 static void on_signal(struct supervisor *s)
 {
 	struct signalfd_siginfo info;
-	struct err ignored;
 
 	if (read(s->signal_fd, &info, sizeof(info)) != sizeof(info))
 		return;
 	if (info.ssi_signo == SIGHUP) {
-		pass_settings(s);
+		read_settings_again(s);
 		return;
 	}
 	/* One Ctrl-C may come twice: from the terminal, and from whoever started us. */
@@ -376,10 +427,10 @@ static void on_signal(struct supervisor *s)
 	/* The first asks, the second insists. */
 	tell_daemon(s, s->is_ending ? SIGKILL : SIGTERM);
 	if (!s->is_ending)
-		notify_send("STOPPING=1", &ignored);
+		tell_stopping(s);
 	s->is_ending = true;
 	s->asked_us = clock_now_us();
-	s->kill_us = clock_now_us() + (int64_t)(s->config->drain_s + 10) * 1000000;
+	s->kill_us = clock_now_us() + (int64_t)(s->config->drain_s + DRAIN_SLACK_S) * 1000000;
 }
 
 static void step(struct supervisor *s)
@@ -486,10 +537,12 @@ int supervisor_run(const struct supervisor_options *options)
 
 	if (failed) {
 		log_error("serve.failed", { "text", .text = e.text });
-		s.exit_status = EXIT_TROUBLE;
+		/* What could not begin will not the next time either; what has served may. */
+		s.exit_status = s.has_served ? EXIT_FAILURE : EXIT_TROUBLE;
 	}
 	listen_close(s.config, &s.start);
 	places_free(&s.places);
 	seal_free(s.seal);
+	config_free(s.own_config);
 	return s.exit_status;
 }

@@ -9,7 +9,7 @@
  *
  *	daemon → supervisor   'c', 'v' or 'p'   start a warden of that isolation
  *	supervisor → daemon   "ok" and the end of a socket, or a sentence
- *	daemon → supervisor   'r'               it serves: a service manager is told
+ *	daemon → supervisor   'r'               it serves, with all settings that it was sent: a service manager is told
  *	supervisor → daemon   a file            after SIGHUP, on a socket of its own: the settings, read again
  *
  * If the daemon dies, its wardens see their sockets close and clear up; they are waited for before the next daemon
@@ -35,6 +35,9 @@ struct daemon_start {
 	struct listener listeners[LISTENERS_MAX];
 	unsigned listeners_count;
 	bool is_loopback; /* all that is no unix socket */
+	/* By a service manager, which keeps them: who connects while there is no daemon waits for the next one. */
+	bool is_handed;
+	bool is_guarded; /* nobody can connect to its unix sockets but those whom the manager lets */
 	bool has_kvm;
 	int control_fd;  /* to the supervisor */
 	int settings_fd; /* from it: new settings */
@@ -58,7 +61,7 @@ int supervisor_run(const struct supervisor_options *options);
 int supervisor_ask_warden(int control_fd, const char *isolation, int *ret_socket, struct err *e);
 /* For the daemon: new settings have come. -1 if they have not, or cannot be read. */
 int supervisor_take_settings(int settings_fd, struct config **ret, struct err *e);
-/* For the daemon: it serves. */
+/* For the daemon: it serves; and again, when new settings are in force. */
 void supervisor_tell_ready(int control_fd);
 
 #endif

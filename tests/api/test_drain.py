@@ -1,5 +1,6 @@
 """Ending: what goes on is finished, what is new is refused; and reading its settings again."""
 import http.client
+import os
 import signal
 import time
 
@@ -132,6 +133,26 @@ def test_sighup_reads_languages_and_settings_again():
         service.signal(signal.SIGHUP)
         harness.wait_until(lambda: "nonsense" in service.log()[before:], "it complains", 20)
         assert service.post("/v1/execute", {"code": "1", "timeout_ms": 6000}).status == 200
+
+
+def test_settings_that_were_read_again_hold_for_wardens_and_for_the_next_daemon():
+    def prepare(service):
+        service.config_file = service.directory / "config.yaml"
+        service.config_file.write_text("allow_process: no\n")
+        service.options.update(config=service.config_file)
+
+    def runs():
+        reply = service.post("/v1/execute", {"code": "echo 1", "language": "sh", "isolation": "process"})
+        return reply.status == 200 and reply.json()["stdout"] == "1\n"
+
+    with harness.Running(prepare=prepare) as service:
+        assert not runs()
+        service.config_file.write_text("allow_process: yes\n")
+        service.signal(signal.SIGHUP)
+        harness.wait_until(runs, "it is allowed", 20)
+        os.kill(service.daemon_pid(), signal.SIGKILL)
+        service.wait_ready()
+        assert runs()
 
 
 def test_many_sighups_under_load_lose_no_run():

@@ -964,6 +964,19 @@ static void a_state_directory_that_is_none_is_refused(void **state)
 	assert_int_equal(config_make_state_dir(other, &problem), -1);
 }
 
+static void settings_that_are_read_again_keep_places_and_change_all_else(void **state)
+{
+	(void)state;
+	auto_config struct config *old = must_load("--port=81", "--state-dir=/old", "--drain-s=5");
+	auto_config struct config *c = must_load("--port=82", "--state-dir=/new", "--drain-s=6");
+
+	config_keep_places(old, c);
+	assert_int_equal(c->port, 81);
+	assert_string_equal(c->state_dir, "/old");
+	assert_string_equal(c->socket, old->socket);
+	assert_int_equal(c->drain_s, 6);
+}
+
 static void freeing_nothing_is_fine(void **state)
 {
 	(void)state;
@@ -1007,6 +1020,7 @@ int main(void)
 		TEST_ALONE(a_user_is_a_name_or_a_number),
 		TEST_ALONE(the_state_directory_is_made_for_its_user),
 		TEST_ALONE(a_state_directory_that_is_none_is_refused),
+		TEST_ALONE(settings_that_are_read_again_keep_places_and_change_all_else),
 		TEST(freeing_nothing_is_fine),
 	};
 
