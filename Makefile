@@ -48,13 +48,15 @@ build-san: deps $(SANITIZED)/build.ninja ## the same with ASan and UBSan
 run: build ## install what is missing, build, run a first snippet, start the service
 	@tools/first-run $(BUILD)/hotcell
 
-.PHONY: test test-guest test-svm test-nested lint
+.PHONY: test test-guest test-svm test-systemd test-nested lint
 test: test-deps build build-san optional-deps ## everything that must pass
 	@tools/run-tests
 test-guest: test-deps build ## on another kernel, with cgroup version 2 or none, in an emulated machine
 	@tools/guest
 test-svm: test-deps build ## vm cells on a processor that makes the rings (SVM), in an emulated machine
 	@tools/guest --svm
+test-systemd: test-deps build ## the installed units, in an emulated machine that systemd runs
+	@tools/guest --systemd
 test-nested: test-deps build ## inside docker and podman containers
 	@tools/nested
 lint: build ## layers, clang-tidy, cppcheck, formatting, shell scripts

@@ -10,7 +10,7 @@ PACKAGES_LANGUAGES = python3 python3-numpy python3-pandas python3-matplotlib nod
 	gcc g++ libc6-dev golang-go rustc default-jdk-headless ruby perl php-cli lua5.4 r-base-core \
 	sqlite3 gawk
 # Debian's kernel in an emulated machine, and container engines, to test where this one differs.
-PACKAGES_GUEST = qemu-system-x86 busybox-static
+PACKAGES_GUEST = qemu-system-x86 busybox-static systemd
 PACKAGES_NESTED = docker.io podman
 # CPython's own tests. Its name has a version in releases that lack the first.
 PACKAGES_COMPAT = python3 "libpython3-testsuite|libpython3.13-testsuite|libpython3.11-testsuite"

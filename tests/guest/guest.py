@@ -34,7 +34,8 @@ def check(function):
     return function
 
 
-def run_checks():
+def run_checks(explain=lambda: ""):
+    """How many failed. What `explain` says then is shown with each."""
     print(f"1..{len(checks)}")
     failed = 0
     for number, function in enumerate(checks, 1):
@@ -44,7 +45,7 @@ def run_checks():
         try:
             function()
         except Exception:
-            why = traceback.format_exc().rstrip()
+            why = f"{traceback.format_exc()}{explain()}".rstrip()
             failed += 1
         took_s = time.monotonic() - began
         print(f"{'not ok' if why else 'ok'} {number} - {sentence} ({took_s:.1f} s)")
