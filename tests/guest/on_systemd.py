@@ -471,9 +471,12 @@ def a_reload_reads_the_settings_again_and_is_over_when_they_are_in_force():
 @check
 def a_reload_of_wrong_settings_changes_nothing_and_the_status_says_why():
     settings(batch_max="many")
-    systemctl("reload", SERVICE)
-    wait_until(lambda: "batch_max" in shown("StatusText"), "that it says so")
-    wait_for_state("active")
+    try:
+        systemctl("reload", SERVICE)
+        wait_until(lambda: "batch_max" in shown("StatusText"), "that it says so")
+        wait_for_state("active")
+    finally:
+        settings()
     assert "batch_max = 'many'" in systemctl("status", "--no-pager", "--full", SERVICE)
     assert says_it_takes_no_more_than(7)
 
@@ -485,7 +488,6 @@ def a_daemon_that_crashed_comes_back_with_the_settings_of_the_last_reload():
     wait_until(lambda: [pid for pid in children(main_pid()) if is_daemon(pid)], "that there is another")
     assert says_it_takes_no_more_than(7)
     assert main_pid() == before and shown("NRestarts") == "0"
-    settings()
     systemctl("reload", SERVICE)
     wait_until(lambda: shown("StatusText") == "", "that all is well")
 
