@@ -1,4 +1,4 @@
-/* http: HTTP/1.1 for the loop. libmicrohttpd reads and writes it; this header is all that others see of that.
+/* http: HTTP/1.1 for the loop, as a server.
  *
  *	request line and headers   ──▶  on_headers: may refuse, or say how large a body may be and where it goes
  *	body                       ──▶  on_request, when all of it is there
@@ -18,8 +18,9 @@
  *
  * What is malformed or could be read in two ways is refused here, with 400 or what is right, and the connection is
  * closed: two Content-Length or Host, Content-Length beside Transfer-Encoding, another encoding than chunked, lines
- * that end in LF alone, folded headers, control characters, bytes in a target that belong escaped. After a body in
- * chunks a connection is always closed: no byte behind it can become another request. */
+ * that end in LF alone, folded headers, control characters, bytes in a target that belong escaped. Every refusal is one
+ * answer like any other. After a body in chunks a connection is always closed: no byte behind it can become another
+ * request. */
 #ifndef HOTCELL_HTTP_HTTP_H
 #define HOTCELL_HTTP_HTTP_H
 
@@ -63,9 +64,9 @@ struct http_options {
 	int listen_fd;            /* listening; taken, but by a failing http_open(). -1: none */
 	bool is_local;            /* a unix socket: http_peer_uid() tells who it is */
 	unsigned connections_max; /* further ones get 503. 0: 1,000 */
-	unsigned idle_s;          /* of silence, before a connection is closed. 0: 60 */
-	/* For the headers, and for a body unless 4 KiB come each second. 0: 30. (A connection has idle_s to begin
-	 * with, and begins unseen: headers are due after the sum of both.) */
+	unsigned
+		idle_s; /* without a request, or taking nothing of an answer, before a connection is closed. 0: 60 */
+	/* For the headers, and for a body unless 4 KiB come each second; over it 408. 0: 30. */
 	unsigned request_s;
 	size_t body_max;   /* in memory, unless on_headers says otherwise. 0: 1 MiB */
 	size_t bodies_max; /* of all exchanges together; over it 503. 0: 256 MiB */

@@ -135,6 +135,32 @@ static void files_are_sent(void **state)
 	assert_has(peer_ask(&s, "GET /taken HTTP/1.1\r\n" CLOSE "\r\n"), "\r\n\r\ntaken");
 }
 
+/* What was promised cannot be sent: the client must not take what came for all of it. */
+static void a_file_that_is_shorter_than_told_is_broken_off(void **state)
+{
+	const char *got = peer_ask(&s, "GET /short HTTP/1.1\r\nHost: h\r\n\r\n");
+
+	(void)state;
+	assert_has(got, "Content-Length: 100001\r\n");
+	assert_int_equal(strlen(strstr(got, "\r\n\r\n")), 4 + 100000);
+	assert_has(s.seen.data, "E:0");
+}
+
+static void without_content_there_is_no_length(void **state)
+{
+	struct peer p;
+
+	(void)state;
+	peer_open(&p, &s);
+	peer_say(&p, "GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n"
+		     "GET /hello HTTP/1.1\r\n" CLOSE "\r\n");
+	peer_wait_end(&p);
+	assert_has(p.in.data, "HTTP/1.1 204 No Content\r\n");
+	*strstr(p.in.data, "HTTP/1.1 200") = '\0';
+	assert_hasnt(p.in.data, "Content-Length");
+	peer_close(&p);
+}
+
 static void head_gets_the_headers_of_get_and_nothing_else(void **state)
 {
 	const char *got = peer_ask(&s, "HEAD /file HTTP/1.1\r\n" CLOSE "\r\n");
@@ -418,6 +444,8 @@ int main(void)
 		TEST_TCP(an_answer_may_come_later),
 		TEST_TCP(a_second_answer_is_none),
 		TEST_TCP(files_are_sent),
+		TEST_TCP(a_file_that_is_shorter_than_told_is_broken_off),
+		TEST_TCP(without_content_there_is_no_length),
 		TEST_TCP(head_gets_the_headers_of_get_and_nothing_else),
 		TEST_TCP(a_stream_comes_in_pieces),
 		TEST_TCP(clients_of_http_1_0_get_a_stream_without_chunks),

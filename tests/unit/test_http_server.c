@@ -152,8 +152,10 @@ static void drip(struct served *s, const char *head, const char *drops)
 			  http_connections(s->http) == 0;
 	}
 	peer_wait_end(&p);
-	if (strstr(head, "Content-Length"))
+	if (*head)
 		assert_has(p.in.data, "HTTP/1.1 408 ");
+	else
+		assert_string_equal(p.in.data, "");
 	peer_close(&p);
 }
 
@@ -165,9 +167,10 @@ static void heads_and_bodies_that_come_too_slowly_are_ended(void **state)
 	served_open(&s, (struct http_options){ .idle_s = 1, .request_s = 1 });
 	drip(&s, "GET /hello HTTP/1.1\r\nHost: h\r\nX: ", "x");
 	drip(&s, "", "\r\n");
-	assert_string_equal(s.seen.data, " ");
+	assert_string_equal(s.seen.data, " X:408 E:1 ");
+	buf_clear(&s.seen);
 	drip(&s, "POST /echo HTTP/1.1\r\nHost: h\r\nContent-Length: 10000\r\n\r\n", "x");
-	assert_string_equal(s.seen.data, " H:/echo X:408 E:0 ");
+	assert_string_equal(s.seen.data, "H:/echo X:408 E:1 ");
 	served_close(&s);
 }
 
@@ -189,6 +192,34 @@ static void a_body_that_keeps_coming_may_take_its_time(void **state)
 	}
 	peer_wait_end(&p);
 	assert_has(p.in.data, "HTTP/1.1 200 OK\r\n");
+	peer_close(&p);
+	served_close(&s);
+}
+
+static void a_client_that_takes_nothing_of_its_answer_is_given_up(void **state)
+{
+	struct served s = { 0 };
+	struct peer p;
+
+	(void)state;
+	served_open(&s, (struct http_options){ .idle_s = 1 });
+	peer_open(&p, &s);
+	peer_say(&p, "GET /large HTTP/1.1\r\nHost: h\r\n\r\n");
+	served_wait(&s, "E:0");
+	assert_int_equal(http_connections(s.http), 0);
+	peer_close(&p);
+	/* one that takes its time is not */
+	peer_open(&p, &s);
+	peer_say(&p, "GET /large HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+	for (int64_t end = clock_now_us() + 2500000; clock_now_us() < end;) {
+		static char some[256 * 1024];
+
+		for (int64_t next = clock_now_us() + 100000; clock_now_us() < next;)
+			served_turn(&s, 20);
+		assert_true(recv(p.fd, some, sizeof(some), MSG_DONTWAIT) > 0);
+	}
+	peer_wait_end(&p);
+	assert_has(s.seen.data, "E:1");
 	peer_close(&p);
 	served_close(&s);
 }
@@ -227,7 +258,7 @@ static void bodies_share_one_limit(void **state)
 	peer_wait_end(&p[2]);
 	assert_has(p[2].in.data, "HTTP/1.1 503 ");
 	peer_close(&p[0]);
-	served_wait(&s, "E:0 E:0");
+	served_wait(&s, "E:1 E:0");
 	buf_clear(&s.seen);
 	peer_close(&p[2]);
 	peer_open(&p[2], &s);
@@ -343,6 +374,7 @@ int main(void)
 		TEST(connections_that_say_nothing_are_closed),
 		TEST(heads_and_bodies_that_come_too_slowly_are_ended),
 		TEST(a_body_that_keeps_coming_may_take_its_time),
+		TEST(a_client_that_takes_nothing_of_its_answer_is_given_up),
 		TEST(waiting_for_an_answer_has_no_deadline),
 		TEST(bodies_share_one_limit),
 		TEST(when_it_stops_listening_what_has_begun_goes_on),
