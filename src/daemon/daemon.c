@@ -63,7 +63,7 @@ static void on_before_wait(uv_prepare_t *prepare)
 		int ms = http_timeout_ms(door->http);
 
 		if (ms == 0) {
-			http_run(door->http);
+			http_flush(door->http);
 			ms = http_timeout_ms(door->http);
 		}
 		if (ms < 0)

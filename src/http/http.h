@@ -80,10 +80,11 @@ void http_stop_listening(struct http *h);
 void http_close(struct http *h);
 
 /* For the loop: http_run() when the descriptor is readable, or so many milliseconds have passed (-1: never). To be
- * asked each time before the loop waits: replies are sent by http_run(), and 0 says that there are some. */
+ * asked each time before the loop waits: 0 says that there are replies to be sent, which http_flush() does. */
 int http_fd(const struct http *h);
 int http_timeout_ms(const struct http *h);
 void http_run(struct http *h);
+void http_flush(struct http *h);
 unsigned http_connections(const struct http *h);
 /* How many requests are being read, served or answered. */
 unsigned http_exchanges(const struct http *h);

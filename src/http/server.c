@@ -223,16 +223,21 @@ static void give_back_memory(struct http *h)
 	h->conn_peak = h->conn_count;
 }
 
+void http_flush(struct http *h)
+{
+	for (int i = 0; i < ROUNDS_MAX && (h->due || h->rooms); i++) {
+		take_turns(h);
+		tell_rooms(h);
+	}
+}
+
 void http_run(struct http *h)
 {
 	if (h->accept_again_us && h->accept_again_us <= clock_now_us() && !h->is_stopping)
 		set_listening(h, true);
 	take_events(h);
 	end_overdue(h);
-	for (int i = 0; i < ROUNDS_MAX && (h->due || h->rooms); i++) {
-		take_turns(h);
-		tell_rooms(h);
-	}
+	http_flush(h);
 	give_back_memory(h);
 }
 
