@@ -294,11 +294,13 @@ void conn_turn(struct conn *conn)
 	conn->reads = 0;
 	while (next == GO_ON)
 		next = go_on(conn);
+	if (next == CLOSE) {
+		conn_close(conn); /* still in its turn: on_end must not make it due once more */
+		return;
+	}
 	conn->in_turn = false;
 	if (next == AGAIN)
 		conn_due(conn);
-	else if (next == CLOSE)
-		conn_close(conn);
 }
 
 void conn_due(struct conn *conn)
