@@ -243,7 +243,7 @@ static enum next after_answer(struct conn *conn)
 
 static enum next send_answer(struct conn *conn)
 {
-	size_t before = conn->x->pieces_bytes;
+	uint64_t before = conn->x->sent_bytes;
 	enum sending sending = sending_go_on(conn->x);
 
 	want_room(conn, sending == SENDING_FULL);
@@ -257,7 +257,7 @@ static enum next send_answer(struct conn *conn)
 	case SENDING_MORE:
 		return AGAIN;
 	case SENDING_FULL:
-		if (conn->clock != &conn->http->writers || conn->x->pieces_bytes != before)
+		if (conn->clock != &conn->http->writers || conn->x->sent_bytes != before)
 			clocked_add(&conn->http->writers, conn);
 		return WAIT;
 	case SENDING_FAILED:

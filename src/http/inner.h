@@ -175,6 +175,7 @@ struct http_exchange {
 	size_t pieces_bytes;
 	char chunk_line[24];
 	int file_fd; /* -1: none */
+	uint64_t sent_bytes;
 	uint64_t file_at;
 	uint64_t file_left;
 	bool has_no_body;

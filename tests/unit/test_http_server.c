@@ -225,6 +225,29 @@ static void a_client_that_takes_nothing_of_its_answer_is_given_up(void **state)
 }
 
 static void waiting_for_an_answer_has_no_deadline(void **state)
+/* Each time the socket is full as much of a block is left as the time before: all of it. */
+static void a_client_that_takes_its_time_gets_all_of_a_file(void **state)
+{
+	struct served s = { 0 };
+	struct peer p;
+
+	(void)state;
+	served_open(&s, (struct http_options){ .idle_s = 1, .is_local = true });
+	peer_open(&p, &s);
+	peer_say(&p, "GET /longfile HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+	for (int64_t end = clock_now_us() + 2500000; clock_now_us() < end;) {
+		static char some[256 * 1024];
+
+		for (int64_t next = clock_now_us() + 100000; clock_now_us() < next;)
+			served_turn(&s, 20);
+		assert_true(recv(p.fd, some, sizeof(some), MSG_DONTWAIT) > 0);
+	}
+	peer_wait_end(&p);
+	assert_has(s.seen.data, "E:1");
+	peer_close(&p);
+	served_close(&s);
+}
+
 {
 	struct served s = { 0 };
 	struct peer p;
@@ -384,3 +407,4 @@ int main(void)
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
+		TEST(a_client_that_takes_its_time_gets_all_of_a_file),
