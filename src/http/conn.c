@@ -238,7 +238,7 @@ static enum next after_answer(struct conn *conn)
 	if (closes)
 		return CLOSE;
 	conn->lingers = false;
-	return GO_ON;
+	return ++conn->answers < ANSWERS_MAX ? GO_ON : AGAIN;
 }
 
 static enum next send_answer(struct conn *conn)
@@ -291,7 +291,7 @@ void conn_turn(struct conn *conn)
 	enum next next = GO_ON;
 
 	conn->in_turn = true;
-	conn->reads = 0;
+	conn->reads = conn->answers = 0;
 	while (next == GO_ON)
 		next = go_on(conn);
 	if (next == CLOSE) {

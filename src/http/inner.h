@@ -30,6 +30,7 @@ enum {
 	HEADERS_MAX = 128,
 	BLOCK_BYTES = 64 * 1024,    /* read at once */
 	READS_MAX = 8,              /* in one turn: then others have theirs */
+	ANSWERS_MAX = 16,           /* likewise: many requests may come with one read */
 	IDLE_BYTES = 2 * 1024,      /* of its buffer an idle connection may keep */
 	FILE_BLOCK = 32 * 1024,     /* of a file, sent at once */
 	TRIM_AFTER = 1000,          /* so many connections closed, what they took is given back */
@@ -72,7 +73,8 @@ struct conn {
 	size_t scanned; /* so many bytes of the head were looked at, */
 	size_t line_at; /* and its last line begins here */
 	unsigned lines;
-	unsigned reads; /* in this turn */
+	unsigned reads;   /* in this turn */
+	unsigned answers; /* likewise */
 	/* What epoll has told. It tells of changes only, so that no call is needed to be told or not. */
 	bool may_read;
 	bool is_half_closed;
