@@ -55,6 +55,21 @@ static void forget_taken(struct conn *conn)
 		buf_clear(&conn->in);
 }
 
+/* Before more is read behind the beginning of a head: all that was served before it would add up, for ever if there is
+ * always such a beginning. What is left is shorter than a head may be; a buffer that was larger is not kept for it. */
+static void forget_served(struct conn *conn)
+{
+	struct buf rest = { 0 };
+
+	forget_taken(conn);
+	if (conn->in_at == 0)
+		return;
+	buf_add(&rest, conn->in.data + conn->in_at, conn->in.len - conn->in_at);
+	buf_free(&conn->in);
+	conn->in = rest;
+	conn->in_at = 0;
+}
+
 /* ---- the head ---- */
 
 static void refuse_head(struct conn *conn, unsigned status, const char *why)
@@ -143,7 +158,7 @@ static enum next read_head(struct conn *conn)
 	case HEAD_PARTIAL:
 		break;
 	}
-	forget_taken(conn);
+	forget_served(conn);
 	stand_in(conn, head_has_begun(conn) ? &conn->http->heads : &conn->http->idle);
 	next = read_block(conn, &len);
 	if (next == GO_ON)

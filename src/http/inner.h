@@ -175,9 +175,9 @@ struct http_exchange {
 	unsigned piece;
 	unsigned pieces_count;
 	size_t pieces_bytes;
+	uint64_t sent_bytes;
 	char chunk_line[24];
 	int file_fd; /* -1: none */
-	uint64_t sent_bytes;
 	uint64_t file_at;
 	uint64_t file_left;
 	bool has_no_body;
