@@ -5,7 +5,8 @@
  *	     └───────────────────────────────────────────────────────────────────────────────────────────────────────┘
  *
  * A turn takes it as far as it goes: until bytes, an answer or room in the socket are missing. While a request waits
- * for its answer nothing is read: what a client sends ahead stays in the kernel, which makes it wait. */
+ * for its answer nothing is read: what a client sends ahead stays in the kernel, which makes it wait, but for what came
+ * with the same read. */
 #include "http/inner.h"
 
 #include "base/own.h"
@@ -86,10 +87,12 @@ void conn_refuse_slow_head(struct conn *conn)
 static void send_interim(struct http_exchange *x)
 {
 	static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
+	ssize_t sent = send(x->conn->fd, interim, sizeof(interim) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 
-	/* There is room: all that was sent before has been taken, or we would not be here. */
-	if (send(x->conn->fd, interim, sizeof(interim) - 1, MSG_DONTWAIT | MSG_NOSIGNAL) !=
-		(ssize_t)sizeof(interim) - 1)
+	/* No room, if answers to requests before it have not been read: then it goes without saying. */
+	if (sent < 0 && errno == EAGAIN)
+		return;
+	if (sent != (ssize_t)sizeof(interim) - 1)
 		exchange_break(x);
 }
 
