@@ -14,7 +14,8 @@
  *	linger.c    closing with patience
  *
  * A connection's `conn` lives as long as its socket, an exchange from the end of its head to its on_end. Both end in the
- * connection's own turn only: whatever else happens to them is noted, and the turn made due (conn_due). */
+ * connection's own turn only: whatever else happens to them is noted, and the turn made due (conn_due). Two exceptions:
+ * a connection without an exchange, and not due, is closed when it was idle for too long; http_close() ends all. */
 #ifndef HOTCELL_HTTP_INNER_H
 #define HOTCELL_HTTP_INNER_H
 
