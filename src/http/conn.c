@@ -5,7 +5,8 @@
  *	     └───────────────────────────────────────────────────────────────────────────────────────────────────────┘
  *
  * A turn takes it as far as it goes: until bytes, an answer or room in the socket are missing. While a request waits
- * for its answer nothing is read: what a client sends ahead stays in the kernel, which makes it wait. */
+ * for its answer nothing is read: what a client sends ahead stays in the kernel, which makes it wait, but for what came
+ * with the same read. */
 #include "http/inner.h"
 
 #include "base/own.h"
@@ -55,6 +56,21 @@ static void forget_taken(struct conn *conn)
 		buf_clear(&conn->in);
 }
 
+/* Before more is read behind the beginning of a head: all that was served before it would add up, for ever if there is
+ * always such a beginning. What is left is shorter than a head may be; a buffer that was larger is not kept for it. */
+static void forget_served(struct conn *conn)
+{
+	struct buf rest = { 0 };
+
+	forget_taken(conn);
+	if (conn->in_at == 0)
+		return;
+	buf_add(&rest, conn->in.data + conn->in_at, conn->in.len - conn->in_at);
+	buf_free(&conn->in);
+	conn->in = rest;
+	conn->in_at = 0;
+}
+
 /* ---- the head ---- */
 
 static void refuse_head(struct conn *conn, unsigned status, const char *why)
@@ -71,10 +87,12 @@ void conn_refuse_slow_head(struct conn *conn)
 static void send_interim(struct http_exchange *x)
 {
 	static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n";
+	ssize_t sent = send(x->conn->fd, interim, sizeof(interim) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 
-	/* There is room: all that was sent before has been taken, or we would not be here. */
-	if (send(x->conn->fd, interim, sizeof(interim) - 1, MSG_DONTWAIT | MSG_NOSIGNAL) !=
-		(ssize_t)sizeof(interim) - 1)
+	/* No room, if answers to requests before it have not been read: then it goes without saying. */
+	if (sent < 0 && errno == EAGAIN)
+		return;
+	if (sent != (ssize_t)sizeof(interim) - 1)
 		exchange_break(x);
 }
 
@@ -143,7 +161,7 @@ static enum next read_head(struct conn *conn)
 	case HEAD_PARTIAL:
 		break;
 	}
-	forget_taken(conn);
+	forget_served(conn);
 	stand_in(conn, head_has_begun(conn) ? &conn->http->heads : &conn->http->idle);
 	next = read_block(conn, &len);
 	if (next == GO_ON)
@@ -238,12 +256,12 @@ static enum next after_answer(struct conn *conn)
 	if (closes)
 		return CLOSE;
 	conn->lingers = false;
-	return GO_ON;
+	return ++conn->answers < ANSWERS_MAX ? GO_ON : AGAIN;
 }
 
 static enum next send_answer(struct conn *conn)
 {
-	size_t before = conn->x->pieces_bytes;
+	uint64_t before = conn->x->sent_bytes;
 	enum sending sending = sending_go_on(conn->x);
 
 	want_room(conn, sending == SENDING_FULL);
@@ -257,7 +275,7 @@ static enum next send_answer(struct conn *conn)
 	case SENDING_MORE:
 		return AGAIN;
 	case SENDING_FULL:
-		if (conn->clock != &conn->http->writers || conn->x->pieces_bytes != before)
+		if (conn->clock != &conn->http->writers || conn->x->sent_bytes != before)
 			clocked_add(&conn->http->writers, conn);
 		return WAIT;
 	case SENDING_FAILED:
@@ -291,14 +309,16 @@ void conn_turn(struct conn *conn)
 	enum next next = GO_ON;
 
 	conn->in_turn = true;
-	conn->reads = 0;
+	conn->reads = conn->answers = 0;
 	while (next == GO_ON)
 		next = go_on(conn);
+	if (next == CLOSE) {
+		conn_close(conn); /* still in its turn: on_end must not make it due once more */
+		return;
+	}
 	conn->in_turn = false;
 	if (next == AGAIN)
 		conn_due(conn);
-	else if (next == CLOSE)
-		conn_close(conn);
 }
 
 void conn_due(struct conn *conn)

@@ -6,8 +6,8 @@
  *	or http_stream, http_send…, http_end
  *	                           ──▶  on_end, always, exactly once: after it the exchange is no more
  *
- * Nothing here blocks, and nothing grows without bound: a body has its limit before it is read, all bodies together
- * have one, and whoever streams asks http_queued() before it makes more.
+ * Nothing here blocks but on the disk, and nothing grows without bound: a body has its limit before it is read, all
+ * bodies together have one, and whoever streams asks http_queued() before it makes more.
  *
  * A client that goes away while it is waited for (no answer yet, or a stream with nothing to send) is noticed at once:
  * on_end, not complete. One that only says that it will send no more (a half-closed socket) still gets its answer.
@@ -80,7 +80,8 @@ void http_stop_listening(struct http *h);
 void http_close(struct http *h);
 
 /* For the loop: http_run() when the descriptor is readable, or so many milliseconds have passed (-1: never). To be
- * asked each time before the loop waits: 0 says that there are replies to be sent, which http_flush() does. */
+ * asked each time before the loop waits: 0 says that there are replies to be sent, which http_flush() does, or that a
+ * time is up. */
 int http_fd(const struct http *h);
 int http_timeout_ms(const struct http *h);
 void http_run(struct http *h);

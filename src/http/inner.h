@@ -14,7 +14,8 @@
  *	linger.c    closing with patience
  *
  * A connection's `conn` lives as long as its socket, an exchange from the end of its head to its on_end. Both end in the
- * connection's own turn only: whatever else happens to them is noted, and the turn made due (conn_due). */
+ * connection's own turn only: whatever else happens to them is noted, and the turn made due (conn_due). Two exceptions:
+ * a connection without an exchange, and not due, is closed when it was idle for too long; http_close() ends all. */
 #ifndef HOTCELL_HTTP_INNER_H
 #define HOTCELL_HTTP_INNER_H
 
@@ -30,6 +31,7 @@ enum {
 	HEADERS_MAX = 128,
 	BLOCK_BYTES = 64 * 1024,    /* read at once */
 	READS_MAX = 8,              /* in one turn: then others have theirs */
+	ANSWERS_MAX = 16,           /* likewise: many requests may come with one read */
 	IDLE_BYTES = 2 * 1024,      /* of its buffer an idle connection may keep */
 	FILE_BLOCK = 32 * 1024,     /* of a file, sent at once */
 	TRIM_AFTER = 1000,          /* so many connections closed, what they took is given back */
@@ -72,7 +74,8 @@ struct conn {
 	size_t scanned; /* so many bytes of the head were looked at, */
 	size_t line_at; /* and its last line begins here */
 	unsigned lines;
-	unsigned reads; /* in this turn */
+	unsigned reads;   /* in this turn */
+	unsigned answers; /* likewise */
 	/* What epoll has told. It tells of changes only, so that no call is needed to be told or not. */
 	bool may_read;
 	bool is_half_closed;
@@ -173,6 +176,7 @@ struct http_exchange {
 	unsigned piece;
 	unsigned pieces_count;
 	size_t pieces_bytes;
+	uint64_t sent_bytes;
 	char chunk_line[24];
 	int file_fd; /* -1: none */
 	uint64_t file_at;

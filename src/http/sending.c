@@ -111,6 +111,7 @@ static void want_room(struct http_exchange *x)
 static void advance(struct http_exchange *x, size_t sent)
 {
 	x->pieces_bytes -= sent;
+	x->sent_bytes += sent;
 	while (sent) {
 		struct iovec *part = &x->pieces[x->piece];
 		size_t len = sent < part->iov_len ? sent : part->iov_len;

@@ -103,12 +103,14 @@ static void turn_away(int fd)
 	close(fd);
 }
 
+/* Where there is no room for a connection there may be none for this either: then it is tried again. */
 static void set_listening(struct http *h, bool on)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = &h->listener };
+	int failed =
+		epoll_ctl(h->epoll_fd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, h->listen_fd, &event);
 
-	epoll_ctl(h->epoll_fd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, h->listen_fd, &event);
-	h->accept_again_us = on ? 0 : clock_now_us() + ACCEPT_PAUSE_US;
+	h->accept_again_us = on && !failed ? 0 : clock_now_us() + ACCEPT_PAUSE_US;
 }
 
 /* Without a descriptor for it, a connection would stay in the listener's queue and wake us for ever. */
