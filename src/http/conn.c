@@ -261,7 +261,6 @@ static enum next after_answer(struct conn *conn)
 
 static enum next send_answer(struct conn *conn)
 {
-	uint64_t before = conn->x->sent_bytes;
 	enum sending sending = sending_go_on(conn->x);
 
 	want_room(conn, sending == SENDING_FULL);
@@ -275,8 +274,10 @@ static enum next send_answer(struct conn *conn)
 	case SENDING_MORE:
 		return AGAIN;
 	case SENDING_FULL:
-		if (conn->clock != &conn->http->writers || conn->x->sent_bytes != before)
+		if (conn->clock != &conn->http->writers) {
+			conn->size_then = conn->x->sent_bytes;
 			clocked_add(&conn->http->writers, conn);
+		}
 		return WAIT;
 	case SENDING_FAILED:
 		break;

@@ -64,8 +64,9 @@ struct http_options {
 	int listen_fd;            /* listening; taken, but by a failing http_open(). -1: none */
 	bool is_local;            /* a unix socket: http_peer_uid() tells who it is */
 	unsigned connections_max; /* further ones get 503. 0: 1,000 */
-	unsigned
-		idle_s; /* without a request, or taking nothing of an answer, before a connection is closed. 0: 60 */
+	/* Without a request, or with an answer of which less than 1 KiB is taken each second, before a connection is
+	 * closed. 0: 60 */
+	unsigned idle_s;
 	/* For the headers, and for a body unless 4 KiB come each second; over it 408. 0: 30. */
 	unsigned request_s;
 	size_t body_max;   /* in memory, unless on_headers says otherwise. 0: 1 MiB */

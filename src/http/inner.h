@@ -37,6 +37,7 @@ enum {
 	TRIM_AFTER = 1000,          /* so many connections closed, what they took is given back */
 	FORM_EXTRA_MAX = 64 * 1024, /* of a form, besides the wanted part */
 	BODY_RATE_MIN = 4 * 1024,   /* bytes a second, below which a slow body is too slow */
+	ANSWER_RATE_MIN = 1024,     /* likewise, of an answer that waits for room in the socket */
 	LINGERS_MAX = 256,
 	LINGER_BYTES = 1024 * 1024,
 	DATE_SIZE = 32,
@@ -65,7 +66,7 @@ struct conn {
 	struct conn *newer;
 	struct conn *older;
 	int64_t since_us;
-	uint64_t size_then; /* of the body */
+	uint64_t size_then; /* of the body, or of what was sent of the answer */
 	int fd;
 	uid_t uid;
 	struct buf
@@ -109,7 +110,7 @@ struct http {
 	struct clocked idle;     /* nothing has come */
 	struct clocked heads;    /* a head has begun */
 	struct clocked bodies;   /* a body is being read */
-	struct clocked writers;  /* the client takes nothing */
+	struct clocked writers;  /* the client takes less than there is */
 	struct leaving *leaving; /* oldest first */
 	struct leaving *newest_leaving;
 	unsigned linger_count;

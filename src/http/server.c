@@ -46,6 +46,25 @@ static void end_slow_bodies(struct http *h, int64_t now_us)
 	}
 }
 
+/* An answer that is hardly taken holds memory for as long. */
+static void end_slow_readers(struct http *h, int64_t now_us)
+{
+	uint64_t enough = (uint64_t)h->options.idle_s * ANSWER_RATE_MIN;
+	struct conn *conn;
+
+	while ((conn = clocked_due(&h->writers, now_us))) {
+		uint64_t size = conn->x->sent_bytes;
+
+		clocked_remove(conn);
+		if (size - conn->size_then < enough) {
+			exchange_break(conn->x);
+			continue;
+		}
+		conn->size_then = size;
+		clocked_add(&h->writers, conn);
+	}
+}
+
 static void end_overdue(struct http *h)
 {
 	int64_t now_us = clock_now_us();
@@ -60,10 +79,7 @@ static void end_overdue(struct http *h)
 	while ((conn = clocked_due(&h->heads, now_us)))
 		conn_refuse_slow_head(conn);
 	end_slow_bodies(h, now_us);
-	while ((conn = clocked_due(&h->writers, now_us))) {
-		clocked_remove(conn);
-		exchange_break(conn->x);
-	}
+	end_slow_readers(h, now_us);
 	while (h->leaving && h->leaving->until_us <= now_us)
 		linger_end(h, h->leaving);
 }
