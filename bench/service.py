@@ -141,7 +141,7 @@ def measure(service, quick):
     session = session_of(service, "vm")
     service.ask("POST", f"/v1/sessions/{session}/execute", {"code": "x = 6 * 7"})
     python, node = [], []
-    taken = {name: [] for name in ("vm", "container", "node", "session", "crowd", "bare_rate")}
+    taken = {name: [] for name in ("vm", "container", "node", "session", "crowd", "open", "bare_rate")}
     for _ in range(rounds):
         bare_ms(PYTHON, python)
         taken["vm"].append(service.load(CODE, "5050", 1, seconds))
@@ -149,12 +149,12 @@ def measure(service, quick):
                                              path=f"/v1/sessions/{session}/execute"))
         taken["container"].append(containers(service, CODE, "5050"))
         taken["crowd"].append(service.load(CODE, "5050", CONNECTIONS, 2 * seconds))
+        half = taken["crowd"][-1]["rate"] / 2
+        taken["open"].append(service.load(CODE, "5050", CONNECTIONS, 2 * seconds, half))
         taken["bare_rate"].append(bare_rate(PYTHON, seconds))
         if os.path.exists(NODE[0]):
             bare_ms(NODE, node)
             taken["node"].append(containers(service, JS, '"4'))
-    half = max(t["rate"] for t in taken["crowd"]) / 2
-    taken["open"] = [service.load(CODE, "5050", CONNECTIONS, 2 * seconds, half) for _ in range(rounds)]
     return python, node, taken
 
 

@@ -100,12 +100,13 @@ struct hotcell_limits {
 	uint64_t output_bytes; /* of a stream, at which the run is ended */
 };
 
-/* Something that is to be in the workspace: a host file or directory, or bytes. */
+/* Something that is to be in the workspace: a host file or directory, bytes, or a symlink. */
 struct hotcell_input {
 	const char *path;      /* in the workspace; default: the last name of host_path */
 	const char *host_path; /* or NULL */
 	const void *data;      /* if host_path is NULL */
 	size_t data_len;
+	const char *target; /* if both are NULL: where the symlink leads, in the cell */
 };
 
 /* A directory of the machine that the cell shows as /mnt/NAME, read-only; nothing in it can be executed, and
@@ -118,6 +119,8 @@ struct hotcell_mount {
 struct hotcell_file {
 	char *path;       /* relative to the workspace; may not be UTF-8 */
 	const char *kind; /* "file", "directory", "symlink", "other" */
+	unsigned mode;    /* its permissions, as in 0644 */
+	char *target;     /* where a symlink leads, whatever the program chose; else NULL */
 	uint64_t size_bytes;
 	int generated; /* new, or changed since it was put there */
 	int error;     /* errno: it could not be copied to where it was to go */

@@ -1,6 +1,6 @@
 # Debian packages by purpose. No version is named: what the release has is what is used.
 PACKAGES_BUILD = gcc libc6-dev meson ninja-build pkg-config scdoc \
-	libseccomp-dev libjansson-dev libcyaml-dev libyaml-dev libsqlite3-dev libmicrohttpd-dev libuv1-dev \
+	libseccomp-dev libjansson-dev libcyaml-dev libyaml-dev libsqlite3-dev libuv1-dev \
 	libssl-dev libarchive-dev libcurl4-openssl-dev
 PACKAGES_RUN = python3
 PACKAGES_LINT = clang-tidy clang-format cppcheck shellcheck

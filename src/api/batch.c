@@ -163,12 +163,16 @@ static void on_client_gone(struct call *call, bool complete)
 	struct batch *b = call->state;
 
 	(void)complete;
+	/* First all of them: one that ends may let another begin. */
+	for (size_t i = 0; i < b->count; i++) {
+		if (b->items[i].job)
+			job_unwatch(&b->items[i].watch);
+	}
 	for (size_t i = 0; i < b->count; i++) {
 		struct item *item = &b->items[i];
 
 		if (!item->job)
 			continue;
-		job_unwatch(&item->watch);
 		job_cancel(item->job);
 		job_release(take_ptr(&item->job));
 	}

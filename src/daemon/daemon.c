@@ -54,19 +54,20 @@ static void on_door_time(uv_timer_t *timer)
 	http_run(door->http);
 }
 
-/* Replies that were made in this round go out before it waits. */
+/* Replies that were made in this round go out before it waits. Meanwhile requests may be served whose effects answer
+ * others, at any door: the times are asked for when all have been to it. */
 static void on_before_wait(uv_prepare_t *prepare)
 {
 	struct daemon *d = prepare->data;
 
 	for (unsigned i = 0; i < d->doors_count; i++) {
+		if (http_timeout_ms(d->doors[i].http) == 0)
+			http_flush(d->doors[i].http);
+	}
+	for (unsigned i = 0; i < d->doors_count; i++) {
 		struct door *door = &d->doors[i];
 		int ms = http_timeout_ms(door->http);
 
-		if (ms == 0) {
-			http_run(door->http);
-			ms = http_timeout_ms(door->http);
-		}
 		if (ms < 0)
 			uv_timer_stop(&door->timer);
 		else

@@ -69,6 +69,8 @@ int collect_file(struct hotcell_work *work, const struct msg_file *m)
 	r->files[r->files_count++] = (struct hotcell_file){
 		.path = xstrdup(m->path),
 		.kind = kind_names[m->kind],
+		.mode = m->mode & 0777,
+		.target = m->kind == FILE_SYMLINK ? xstrdup(m->target) : NULL,
 		.size_bytes = m->kind == FILE_REGULAR ? m->size_bytes : 0,
 		.generated = m->generated,
 	};

@@ -30,7 +30,8 @@ static size_t peek(const struct hotcell_input *input, char *ret, size_t size)
 	if (!input->host_path) {
 		size_t len = input->data_len < size ? input->data_len : size;
 
-		memcpy(ret, input->data, len);
+		if (len)
+			memcpy(ret, input->data, len);
 		return len;
 	}
 	file = fopen(input->host_path, "re");
@@ -211,17 +212,22 @@ int request_wish(const struct hotcell_request *q, const struct tool *tool, struc
 	return wish_mounts(q, ret, e);
 }
 
+static int stage_input(const struct hotcell_input *input, struct staging *ret, struct err *e)
+{
+	const char *path = input_path(input);
+
+	if (input->host_path)
+		return staging_add_host(ret, input->host_path, path, e);
+	if (input->target && !input->data)
+		return staging_add_link(ret, path, input->target, e);
+	return staging_add_data(ret, path, input->data, input->data_len, e);
+}
+
 int request_stage_inputs(
 	const struct hotcell_input *inputs, size_t count, struct staging *ret, struct err *e)
 {
 	for (size_t i = 0; i < count; i++) {
-		const struct hotcell_input *input = &inputs[i];
-		const char *path = input_path(input);
-		int failed = input->host_path ?
-				     staging_add_host(ret, input->host_path, path, e) :
-				     staging_add_data(ret, path, input->data, input->data_len, e);
-
-		if (failed)
+		if (stage_input(&inputs[i], ret, e))
 			return -1;
 	}
 	return 0;

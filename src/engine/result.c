@@ -207,8 +207,10 @@ void hotcell_result_free(struct hotcell_result *r)
 	free(r->compile.err.data);
 	free(r->language);
 	free(r->code_file);
-	for (size_t i = 0; i < r->files_count; i++)
+	for (size_t i = 0; i < r->files_count; i++) {
 		free(r->files[i].path);
+		free(r->files[i].target);
+	}
 	free(r->files);
 	for (char **at = r->limits_not_enforced; at && *at; at++)
 		free(*at);

@@ -1,8 +1,5 @@
 /* form: multipart/form-data, of which one part is wanted. Takes the bytes as they come, in pieces of any size, and keeps
- * nothing but the headers of the part at hand, up to FORM_HEADERS_MAX.
- *
- * Written by hand: libmicrohttpd 0.9.75 has such a parser, but one that a boundary of a single quote leads astray
- * (CVE-2023-27371), and no fuzzer of ours could look into it. */
+ * nothing but the headers of the part at hand, up to FORM_HEADERS_MAX. */
 #ifndef HOTCELL_HTTP_FORM_H
 #define HOTCELL_HTTP_FORM_H
 

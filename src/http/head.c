@@ -1,163 +1,193 @@
 /* head: the request line and the headers.
  *
- * libmicrohttpd 0.9.75 is a generous reader. It takes LF for CRLF, any number of spaces in the request line, and NULs;
- * it joins a folded line to the *name* of the header before it; of two Content-Length it takes the first. Whoever
- * stands in front of us may read such a request in another way, and what it thinks to be a body would be a request
- * here. So all that can be read in two ways is refused.
- *
- * What it has parsed does not show most of this, but it parses in place: between the method's first byte and the end
- * of the header (whose size it tells) lie the bytes as they were sent, but with NULs in place of the separators. */
+ * Whoever stands in front of us may read a request in another way than we do, and what it thinks to be a body would be a
+ * request here. So all that can be read in two ways is refused, also where RFC 9112 lets a server be generous: lines end
+ * in CRLF, there is one space where one belongs, no folded lines, no control characters, one Content-Length. */
 #include "http/inner.h"
 
 #include "base/own.h"
 
 #include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-enum {
-	READ_STEP = 1024,                /* by which its buffer grows at a time, or less */
-	RECORD_BYTES = 64,               /* of a header, a field of the query, a cookie */
-	ANSWER_HEADERS_BYTES = 4 * 1024, /* kept free */
-};
+/* ---- how much of it is there ---- */
 
 static bool is_token_char(unsigned char c)
 {
 	return isalnum(c) || (c && strchr("!#$%&'*+-.^_`|~", c));
 }
 
-static bool is_value_char(unsigned char c)
+/* Empty lines before a request: some clients of old send one behind a body. */
+static void skip_empty_lines(struct conn *conn)
 {
-	return c == '\t' || (c >= 0x20 && c != 0x7f);
+	while (conn->line_at == 0 && conn->in.len - conn->in_at >= 2 &&
+		memcmp(conn->in.data + conn->in_at, "\r\n", 2) == 0) {
+		conn->in_at += 2;
+		conn->scanned = 0;
+	}
 }
 
-static int hex_digit(char c)
+static enum head how_long(const struct conn *conn)
 {
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+	return conn->lines ? HEAD_LONG : HEAD_LONG_TARGET;
 }
 
-bool http_decode(const char *text, size_t len, struct buf *ret)
+/* What has been looked at is not looked at again: a head that comes byte by byte costs no more. */
+enum head head_scan(struct conn *conn, size_t *ret_len)
 {
-	size_t start = ret->len;
+	const char *text;
+	const char *end;
+	size_t len;
 
-	for (size_t i = 0; i < len; i++) {
-		char c = text[i];
+	skip_empty_lines(conn);
+	if (conn->in_at == conn->in.len)
+		return HEAD_PARTIAL;
+	text = conn->in.data + conn->in_at;
+	len = conn->in.len - conn->in_at;
+	if (text[0] != '\r' && !is_token_char((unsigned char)text[0]))
+		return HEAD_MALFORMED; /* no HTTP: perhaps the greeting of TLS, which has no lines to wait for */
+	while (len > conn->scanned &&
+		(end = memchr(text + conn->scanned, '\n', len - conn->scanned))) {
+		size_t at = (size_t)(end - text);
 
-		if (c == '%') {
-			int high = i + 2 < len ? hex_digit(text[i + 1]) : -1;
-			int low = high < 0 ? -1 : hex_digit(text[i + 2]);
-
-			c = low < 0 ? '\0' : (char)(high * 16 + low);
-			i += 2;
+		if (at >= HEAD_MAX)
+			return how_long(conn);
+		if (at == conn->line_at || text[at - 1] != '\r')
+			return HEAD_MALFORMED;
+		if (at == conn->line_at + 1) {
+			*ret_len = at + 1;
+			return HEAD_WHOLE;
 		}
-		if (c == '\0') {
-			ret->len = start;
+		if (++conn->lines > HEADERS_MAX + 1)
+			return HEAD_LONG;
+		conn->scanned = conn->line_at = at + 1;
+	}
+	conn->scanned = len;
+	return len > HEAD_MAX ? how_long(conn) : HEAD_PARTIAL;
+}
+
+bool head_has_begun(const struct conn *conn)
+{
+	return conn->in_at < conn->in.len && conn->in.data[conn->in_at] != '\r';
+}
+
+/* ---- what it says ---- */
+
+static bool is_token(const char *text)
+{
+	for (const char *at = text; *at; at++) {
+		if (!is_token_char((unsigned char)*at))
 			return false;
-		}
-		buf_add(ret, &c, 1);
 	}
-	buf_add(ret, "", 0);
+	return *text;
+}
+
+static bool is_value(const char *text)
+{
+	for (; *text; text++) {
+		if (*text != '\t' && ((unsigned char)*text < 0x20 || *text == 0x7f))
+			return false;
+	}
 	return true;
 }
 
-#if MHD_VERSION < 0x01000000
-/* The lines of the header, which lie between `at` (behind the version) and `end`: NUL NUL for the CRLF of the line
- * before, then for each header its name, NUL, value, NUL NUL; and NUL NUL again. Returns how many headers there are, or
- * -1 if there is anything else: an LF alone leaves one NUL, and a NUL that was sent is one too many. */
-static int count_lines(const unsigned char *at, const unsigned char *end)
+/* Ends the line at *at and moves on to the next. NULL if there is a NUL in it. */
+static char *take_line(char **at, const char *end)
 {
-	int count = 0;
+	char *line = *at;
+	char *stop = memchr(line, '\n', (size_t)(end - line));
 
-	if (end - at < 2 || at[0] || at[1])
-		return -1;
-	for (at += 2; end - at > 2; count++) {
-		const unsigned char *name = at;
-
-		while (at < end && is_token_char(*at))
-			at++;
-		if (at == name || at == end || *at++)
-			return -1;
-		while (at < end && *at && is_value_char(*at))
-			at++;
-		if (end - at < 2 || at[0] || at[1])
-			return -1;
-		at += 2;
-	}
-	return end - at == 2 && !at[0] && !at[1] ? count : -1;
+	*at = stop + 1;
+	stop[-1] = '\0'; /* the CR */
+	return line + strlen(line) == stop - 1 ? line : NULL;
 }
 
-/* Whether the head was sent exactly as RFC 9112 wants it. */
-static bool is_plain(
-	const struct http_exchange *x, const char *method, const char *version, int count)
+/* Ends the word at *at and moves on to what is behind its space. NULL if there is no space. */
+static char *take_word(char **at)
 {
-	const union MHD_ConnectionInfo *info =
-		MHD_get_connection_info(x->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-	size_t path_len = strlen(x->target);
-	size_t target_len = path_len + (x->query ? 1 + strlen(x->query) : 0);
-	const char *end = info ? method + info->header_size : method;
+	char *word = *at;
+	char *space = strchr(word, ' ');
 
-	if (version != method + strlen(method) + 1 + target_len + 1 ||
-		end < version + strlen(version))
+	if (!space)
+		return NULL;
+	*space = '\0';
+	*at = space + 1;
+	return word;
+}
+
+static bool is_version(const char *text)
+{
+	return strncmp(text, "HTTP/", 5) == 0 && isdigit((unsigned char)text[5]) &&
+	       text[6] == '.' && isdigit((unsigned char)text[7]) && text[8] == '\0';
+}
+
+static unsigned parse_request_line(struct http_exchange *x, char *line)
+{
+	char *method = line ? take_word(&line) : NULL;
+	char *target = method ? take_word(&line) : NULL;
+	char *mark;
+
+	if (!target || !is_token(method) || !is_version(line))
+		return 400;
+	x->method = method;
+	x->is_head = strcmp(method, "HEAD") == 0;
+	x->target = target;
+	mark = strchr(target, '?');
+	if (mark) {
+		*mark = '\0';
+		x->query = mark + 1;
+	}
+	x->is_1_0 = strcmp(line, "HTTP/1.0") == 0;
+	return x->is_1_0 || strcmp(line, "HTTP/1.1") == 0 ? 0 : 505;
+}
+
+static bool parse_header(struct http_exchange *x, char *line)
+{
+	char *colon = line ? strchr(line, ':') : NULL;
+	char *value;
+	size_t len;
+
+	if (!colon)
 		return false;
-	return count_lines((const unsigned char *)version + strlen(version),
-		       (const unsigned char *)end) == count;
-}
-#else
-/* From 1.0 on the library itself is strict, when told to be: see http_open(). */
-static bool is_plain(
-	const struct http_exchange *x, const char *method, const char *version, int count)
-{
-	(void)x, (void)method, (void)version, (void)count;
+	*colon = '\0';
+	value = colon + 1 + strspn(colon + 1, " \t");
+	len = strlen(value);
+	while (len && (value[len - 1] == ' ' || value[len - 1] == '\t'))
+		len--;
+	value[len] = '\0';
+	if (!is_token(line) || !is_value(value))
+		return false;
+	x->headers[x->header_count++] = (struct header){ .name = line, .value = value };
 	return true;
 }
-#endif
 
-struct counts {
-	int all;
-	unsigned hosts;
-	unsigned lengths;
-	unsigned encodings;
-	unsigned codings;
-	unsigned expects;
-	const char *length;
-	const char *encoding;
-	const char *expect;
-};
-
-static enum MHD_Result count_header(
-	void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
+/* 0, 400 or 505. The last line of `text` is empty. */
+static unsigned parse_lines(struct http_exchange *x, const char *text, size_t len)
 {
-	struct counts *c = cls;
+	char *at = x->head = xalloc(len + 1);
+	const char *end = x->head + len - 2;
+	unsigned status;
 
-	(void)kind;
-	c->all++;
-	if (strcasecmp(name, "host") == 0) {
-		c->hosts++;
-	} else if (strcasecmp(name, "content-length") == 0) {
-		c->lengths++;
-		c->length = value;
-	} else if (strcasecmp(name, "transfer-encoding") == 0) {
-		c->encodings++;
-		c->encoding = value;
-	} else if (strcasecmp(name, "content-encoding") == 0) {
-		c->codings += strcasecmp(value, "identity") != 0;
-	} else if (strcasecmp(name, "expect") == 0) {
-		c->expects++;
-		c->expect = value;
+	memcpy(x->head, text, len);
+	x->headers =
+		xalloc(x->conn->lines * sizeof(*x->headers)); /* one too many: the request line */
+	status = parse_request_line(x, take_line(&at, end));
+	while (at < end) {
+		if (!parse_header(x, take_line(&at, end)))
+			return 400;
 	}
-	return MHD_YES;
+	return status;
 }
+
+static const char *const methods[] = { "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS" };
 
 static bool is_known_method(const char *method)
 {
-	static const char *const known[] = { "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE",
-		"OPTIONS" };
-
-	for (size_t i = 0; i < COUNT(known); i++) {
-		if (strcmp(method, known[i]) == 0)
+	for (size_t i = 0; i < COUNT(methods); i++) {
+		if (strcmp(method, methods[i]) == 0)
 			return true;
 	}
 	return false;
@@ -186,83 +216,125 @@ static bool is_sound_target(const struct http_exchange *x)
 	       http_decode(x->query, strlen(x->query), &decoded);
 }
 
-/* What tells where the body ends must do so in one way only. */
-static unsigned check_framing(struct http_exchange *x, const struct counts *c, const char **ret_why)
+/* A length that no limit allows, if it fits into no number. */
+static bool parse_length(const char *text, uint64_t *ret)
 {
-	if (c->lengths > 1 ||
-		(c->lengths && strspn(c->length, "0123456789") != strlen(c->length))) {
+	if (!*text || strspn(text, "0123456789") != strlen(text))
+		return false;
+	errno = 0;
+	*ret = strtoull(text, NULL, 10);
+	if (errno)
+		*ret = UINT64_MAX;
+	return true;
+}
+
+/* What tells where the body ends must do so in one way only. */
+static unsigned check_framing(struct http_exchange *x, const char **ret_why)
+{
+	unsigned lengths = http_header_count(x, "Content-Length");
+	unsigned encodings = http_header_count(x, "Transfer-Encoding");
+
+	if (lengths > 1 ||
+		(lengths && !parse_length(http_header(x, "Content-Length"), &x->body_left))) {
 		*ret_why = "Content-Length is malformed, or there is more than one.";
 		return 400;
 	}
-	if (c->encodings && (c->lengths || x->is_1_0)) {
+	if (encodings && (lengths || x->is_1_0)) {
 		*ret_why = "Transfer-Encoding does not go with Content-Length or HTTP/1.0.";
 		return 400;
 	}
-	if (c->encodings > 1 || (c->encodings && strcasecmp(c->encoding, "chunked") != 0)) {
+	if (encodings > 1 ||
+		(encodings && strcasecmp(http_header(x, "Transfer-Encoding"), "chunked") != 0)) {
 		*ret_why = "This Transfer-Encoding is not supported: only chunked is.";
 		return 501;
 	}
-	x->is_chunked = c->encodings > 0;
-	x->has_body = x->is_chunked || (c->lengths && strspn(c->length, "0") != strlen(c->length));
+	x->is_chunked = encodings;
+	x->has_body = encodings || x->body_left;
 	return 0;
 }
 
-/* libmicrohttpd keeps the head, a record for each thing in it, what came behind it and the answer's headers all in one
- * pool, and closes the connection without a word if the last do not fit: that is seen to in time. */
-bool head_leaves_room(const struct http_exchange *x)
+static unsigned check_rest(struct http_exchange *x, const char **ret_why)
 {
-	const union MHD_ConnectionInfo *info =
-		MHD_get_connection_info(x->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
-	int records = MHD_get_connection_values(
-		x->mhd, MHD_HEADER_KIND | MHD_COOKIE_KIND | MHD_GET_ARGUMENT_KIND, NULL, NULL);
-	const char *cookies = http_header(x, "Cookie");
-	size_t used = info ? info->header_size + READ_STEP : 0;
+	unsigned hosts = http_header_count(x, "Host");
+	unsigned expects = http_header_count(x, "Expect");
+	const char *coding = http_header(x, "Content-Encoding");
 
-	if (used < POOL_BYTES / 2)
-		used = POOL_BYTES / 2; /* that much it reads at once */
-	used += (size_t)records * RECORD_BYTES + (cookies ? strlen(cookies) : 0);
-	return used <= POOL_BYTES - ANSWER_HEADERS_BYTES;
-}
-
-unsigned head_check(
-	struct http_exchange *x, const char *method, const char *version, const char **ret_why)
-{
-	struct counts c = { 0 };
-	unsigned status;
-
-	MHD_get_connection_values(x->mhd, MHD_HEADER_KIND, count_header, &c);
-	x->is_1_0 = strcmp(version, "HTTP/1.0") == 0;
-	/* Until it is known to be in order, there may be anything behind it. */
-	x->has_body = true;
-	if (!is_plain(x, method, version, c.all)) {
-		*ret_why = "The request is malformed.";
-		return 400;
-	}
-	if (!is_sound_target(x)) {
-		*ret_why = "The request's target is malformed.";
-		return 400;
-	}
-	status = check_framing(x, &c, ret_why);
-	if (status)
-		return status;
-	if (c.hosts > 1 || (c.hosts == 0 && !x->is_1_0)) {
+	if (hosts > 1 || (hosts == 0 && !x->is_1_0)) {
 		*ret_why = "There must be one Host header.";
 		return 400;
 	}
-	if (c.expects > 1 || (c.expects && strcasecmp(c.expect, "100-continue") != 0)) {
+	if (expects > 1 || (expects && strcasecmp(http_header(x, "Expect"), "100-continue") != 0)) {
 		*ret_why = "This Expect is not supported: only 100-continue is.";
 		return 417;
 	}
-	if (c.codings && x->has_body) {
+	if (x->has_body && coding &&
+		(strcasecmp(coding, "identity") != 0 ||
+			http_header_count(x, "Content-Encoding") > 1)) {
 		*ret_why = "This Content-Encoding is not supported: a body is sent as it is.";
 		return 501;
 	}
-	if (!is_known_method(method)) {
+	if (!is_known_method(x->method)) {
 		*ret_why = "This method is not supported.";
 		return 501;
 	}
 	return 0;
 }
+
+/* Whether `value`, a list with commas, has that word. */
+static bool lists(const char *value, const char *word)
+{
+	size_t word_len = strlen(word);
+
+	for (const char *at = value; *at;) {
+		size_t len = strcspn(at, ", \t");
+
+		if (len == word_len && strncasecmp(at, word, len) == 0)
+			return true;
+		at += len;
+		at += strspn(at, ", \t");
+	}
+	return false;
+}
+
+/* Behind a body in chunks nothing is read: what others may take for a part of it never becomes a request. */
+static void find_out_whether_to_close(struct http_exchange *x)
+{
+	bool closes = x->is_chunked;
+
+	for (unsigned i = 0; i < x->header_count; i++) {
+		const struct header *header = &x->headers[i];
+
+		if (strcasecmp(header->name, "Connection") != 0)
+			continue;
+		closes = closes || lists(header->value, "close");
+		x->keeps_alive = x->keeps_alive || lists(header->value, "keep-alive");
+	}
+	x->must_close = closes || (x->is_1_0 && !x->keeps_alive);
+}
+
+unsigned head_parse(struct http_exchange *x, const char *text, size_t len, const char **ret_why)
+{
+	unsigned status = parse_lines(x, text, len);
+
+	if (status) {
+		*ret_why = status == 505 ?
+				   "This version of HTTP is not supported: 1.1 and 1.0 are." :
+				   "The request is malformed.";
+		return status;
+	}
+	if (!is_sound_target(x)) {
+		*ret_why = "The request's target is malformed.";
+		return 400;
+	}
+	status = check_framing(x, ret_why);
+	if (!status)
+		status = check_rest(x, ret_why);
+	if (!status)
+		find_out_whether_to_close(x);
+	return status;
+}
+
+/* ---- what handlers ask for ---- */
 
 const char *http_method(const struct http_exchange *x)
 {
@@ -281,67 +353,18 @@ const char *http_path(const struct http_exchange *x)
 
 const char *http_header(const struct http_exchange *x, const char *name)
 {
-	return MHD_lookup_connection_value(x->mhd, MHD_HEADER_KIND, name);
-}
-
-struct named {
-	const char *name;
-	unsigned count;
-};
-
-static enum MHD_Result count_named(
-	void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
-{
-	struct named *n = cls;
-
-	(void)kind, (void)value;
-	n->count += strcasecmp(name, n->name) == 0;
-	return MHD_YES;
+	for (unsigned i = 0; i < x->header_count; i++) {
+		if (strcasecmp(x->headers[i].name, name) == 0)
+			return x->headers[i].value;
+	}
+	return NULL;
 }
 
 unsigned http_header_count(const struct http_exchange *x, const char *name)
 {
-	struct named n = { .name = name };
+	unsigned count = 0;
 
-	MHD_get_connection_values(x->mhd, MHD_HEADER_KIND, count_named, &n);
-	return n.count;
-}
-
-/* One of `name=value&…`, with + for spaces, which are made such before escapes give other ones. */
-static char *decode_field(const char *text, size_t len)
-{
-	auto_buf struct buf plain = { 0 };
-	struct buf decoded = { 0 };
-
-	buf_add(&plain, text, len);
-	for (size_t i = 0; i < len; i++) {
-		if (plain.data[i] == '+')
-			plain.data[i] = ' ';
-	}
-	http_decode(plain.data, len, &decoded); /* cannot fail: head_check() has tried */
-	return buf_take(&decoded);
-}
-
-static const char *keep_decoded(struct http_exchange *x, char *value)
-{
-	x->decoded = xgrow(x->decoded, (x->decoded_count + 1) * sizeof(*x->decoded));
-	x->decoded[x->decoded_count++] = value;
-	return value;
-}
-
-const char *http_query(struct http_exchange *x, const char *name)
-{
-	const char *at = x->query;
-
-	while (at && *at) {
-		size_t len = strcspn(at, "&");
-		size_t name_len = strcspn(at, "=&");
-		auto_free char *field = decode_field(at, name_len);
-		size_t value_at = name_len < len ? name_len + 1 : len;
-
-		if (strcmp(field, name) == 0)
-			return keep_decoded(x, decode_field(at + value_at, len - value_at));
-		at += len + (at[len] == '&');
-	}
-	return NULL;
+	for (unsigned i = 0; i < x->header_count; i++)
+		count += strcasecmp(x->headers[i].name, name) == 0;
+	return count;
 }

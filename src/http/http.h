@@ -1,4 +1,4 @@
-/* http: HTTP/1.1 for the loop. libmicrohttpd reads and writes it; this header is all that others see of that.
+/* http: HTTP/1.1 for the loop, as a server.
  *
  *	request line and headers   ──▶  on_headers: may refuse, or say how large a body may be and where it goes
  *	body                       ──▶  on_request, when all of it is there
@@ -6,8 +6,8 @@
  *	or http_stream, http_send…, http_end
  *	                           ──▶  on_end, always, exactly once: after it the exchange is no more
  *
- * Nothing here blocks, and nothing grows without bound: a body has its limit before it is read, all bodies together
- * have one, and whoever streams asks http_queued() before it makes more.
+ * Nothing here blocks but on the disk, and nothing grows without bound: a body has its limit before it is read, all
+ * bodies together have one, and whoever streams asks http_queued() before it makes more.
  *
  * A client that goes away while it is waited for (no answer yet, or a stream with nothing to send) is noticed at once:
  * on_end, not complete. One that only says that it will send no more (a half-closed socket) still gets its answer.
@@ -18,8 +18,9 @@
  *
  * What is malformed or could be read in two ways is refused here, with 400 or what is right, and the connection is
  * closed: two Content-Length or Host, Content-Length beside Transfer-Encoding, another encoding than chunked, lines
- * that end in LF alone, folded headers, control characters, bytes in a target that belong escaped. After a body in
- * chunks a connection is always closed: no byte behind it can become another request. */
+ * that end in LF alone, folded headers, control characters, bytes in a target that belong escaped. Every refusal is one
+ * answer like any other. After a body in chunks a connection is always closed: no byte behind it can become another
+ * request. */
 #ifndef HOTCELL_HTTP_HTTP_H
 #define HOTCELL_HTTP_HTTP_H
 
@@ -63,9 +64,10 @@ struct http_options {
 	int listen_fd;            /* listening; taken, but by a failing http_open(). -1: none */
 	bool is_local;            /* a unix socket: http_peer_uid() tells who it is */
 	unsigned connections_max; /* further ones get 503. 0: 1,000 */
-	unsigned idle_s;          /* of silence, before a connection is closed. 0: 60 */
-	/* For the headers, and for a body unless 4 KiB come each second. 0: 30. (A connection has idle_s to begin
-	 * with, and begins unseen: headers are due after the sum of both.) */
+	/* Without a request, or with an answer of which less than 1 KiB is taken each second, before a connection is
+	 * closed. 0: 60 */
+	unsigned idle_s;
+	/* For the headers, and for a body unless 4 KiB come each second; over it 408. 0: 30. */
 	unsigned request_s;
 	size_t body_max;   /* in memory, unless on_headers says otherwise. 0: 1 MiB */
 	size_t bodies_max; /* of all exchanges together; over it 503. 0: 256 MiB */
@@ -79,10 +81,12 @@ void http_stop_listening(struct http *h);
 void http_close(struct http *h);
 
 /* For the loop: http_run() when the descriptor is readable, or so many milliseconds have passed (-1: never). To be
- * asked each time before the loop waits: replies are sent by http_run(), and 0 says that there are some. */
+ * asked each time before the loop waits: 0 says that there are replies to be sent, which http_flush() does, or that a
+ * time is up. */
 int http_fd(const struct http *h);
 int http_timeout_ms(const struct http *h);
 void http_run(struct http *h);
+void http_flush(struct http *h);
 unsigned http_connections(const struct http *h);
 /* How many requests are being read, served or answered. */
 unsigned http_exchanges(const struct http *h);

@@ -1,37 +1,52 @@
 /* inner: what the files of http share.
  *
- *	server.c     the descriptor for the loop, accepting, deadlines, opening and closing
- *	exchange.c   a request's way through libmicrohttpd's callbacks, up to its answer
- *	head.c       the request line and the headers: what is refused, and what handlers ask for
- *	form.c       multipart/form-data
- *	reply.c      answers, whole and in streams
- *	watch.c      clients that go away while nobody reads from them or writes to them; closing with patience
+ *	server.c    the descriptor for the loop, accepting, whose turn it is, opening and closing
+ *	clocked.c   deadlines
+ *	conn.c      a connection: reads requests, calls handlers, has them answered, one after the other
+ *	exchange.c  a request and its answer
+ *	head.c      the request line and the headers: what is refused, and what handlers ask for
+ *	query.c     what comes behind a target's question mark, and escapes
+ *	body.c      where the body ends and where it goes
+ *	chunks.c    a body in chunks
+ *	form.c      multipart/form-data
+ *	reply.c     answers, whole and in streams
+ *	sending.c   answers on their way to the socket
+ *	linger.c    closing with patience
  *
- * A connection's `conn` lives as long as its socket, an exchange from its request line to its on_end. */
+ * A connection's `conn` lives as long as its socket, an exchange from the end of its head to its on_end. Both end in the
+ * connection's own turn only: whatever else happens to them is noted, and the turn made due (conn_due). Two exceptions:
+ * a connection without an exchange, and not due, is closed when it was idle for too long; http_close() ends all. */
 #ifndef HOTCELL_HTTP_INNER_H
 #define HOTCELL_HTTP_INNER_H
 
+#include "http/chunks.h"
 #include "http/form.h"
 #include "http/http.h"
 
-#include <microhttpd.h>
+#include <sys/uio.h>
+#include <time.h>
 
 enum {
-	/* Of each connection, for the request line, the headers and what libmicrohttpd notes about them (431 and 414
-	 * if they do not fit), and for what is being sent. It clears all of it after each request: so much memory is
-	 * what an idle connection takes. */
-	POOL_BYTES = 20 * 1024,
+	HEAD_MAX = 16 * 1024, /* the request line and the headers: over it 431, or 414 */
+	HEADERS_MAX = 128,
+	BLOCK_BYTES = 64 * 1024,    /* read at once */
+	READS_MAX = 8,              /* in one turn: then others have theirs */
+	ANSWERS_MAX = 16,           /* likewise: many requests may come with one read */
+	IDLE_BYTES = 2 * 1024,      /* of its buffer an idle connection may keep */
+	FILE_BLOCK = 32 * 1024,     /* of a file, sent at once */
 	TRIM_AFTER = 1000,          /* so many connections closed, what they took is given back */
 	FORM_EXTRA_MAX = 64 * 1024, /* of a form, besides the wanted part */
 	BODY_RATE_MIN = 4 * 1024,   /* bytes a second, below which a slow body is too slow */
+	ANSWER_RATE_MIN = 1024,     /* likewise, of an answer that waits for room in the socket */
 	LINGERS_MAX = 256,
 	LINGER_BYTES = 1024 * 1024,
+	DATE_SIZE = 32,
 };
 
 /* What an event of our epoll set is about; the first member of what it points to. */
-enum watched { WATCHED_LIBRARY, WATCHED_LISTENER, WATCHED_CONN, WATCHED_LINGER };
+enum watched { WATCHED_LISTENER, WATCHED_CONN, WATCHED_LINGER };
 
-/* Connections in the order in which they came in, all with the same time to go. */
+/* Connections in the order in which they came in, all with the same time to go: the oldest is the first that is due. */
 struct clocked {
 	struct conn *oldest;
 	struct conn *newest;
@@ -44,17 +59,30 @@ struct conn {
 	struct http_exchange *x; /* NULL between requests */
 	struct conn *next;
 	struct conn *prev;
+	struct conn *next_due;
+	bool is_due;
+	bool in_turn;
 	struct clocked *clock; /* that it stands in, or NULL */
 	struct conn *newer;
 	struct conn *older;
 	int64_t since_us;
-	uint64_t size_then; /* of the body */
-	int fd;             /* libmicrohttpd's */
+	uint64_t size_then; /* of the body, or of what was sent of the answer */
+	int fd;
 	uid_t uid;
-	bool is_watched;
+	struct buf
+		in; /* what was read before it was its turn: a head that is not complete, the next request */
+	size_t in_at;
+	size_t scanned; /* so many bytes of the head were looked at, */
+	size_t line_at; /* and its last line begins here */
+	unsigned lines;
+	unsigned reads;   /* in this turn */
+	unsigned answers; /* likewise */
+	/* What epoll has told. It tells of changes only, so that no call is needed to be told or not. */
+	bool may_read;
 	bool is_half_closed;
 	bool is_gone;
-	bool lingers; /* closed with bytes unread: not so fast that the answer is lost */
+	bool wants_room; /* the socket was full: epoll is to tell when it is not */
+	bool lingers;    /* closed with bytes unread: not so fast that the answer is lost */
 };
 
 struct leaving {
@@ -68,10 +96,8 @@ struct leaving {
 
 struct http {
 	struct http_options options;
-	struct MHD_Daemon *daemon;
-	enum watched library;
 	enum watched listener;
-	int epoll_fd; /* libmicrohttpd's own, the listener, and the watched */
+	int epoll_fd;
 	int listen_fd;
 	int spare_fd; /* given up to be able to refuse a connection when there are no descriptors */
 	int64_t accept_again_us; /* 0: the listener is in the set */
@@ -79,46 +105,59 @@ struct http {
 	unsigned conn_count;
 	unsigned conn_peak; /* since memory was given back */
 	unsigned exchange_count;
-	struct clocked heads;
-	struct clocked bodies;
+	struct conn *due; /* whose turn it is, in order */
+	struct conn *last_due;
+	struct clocked idle;     /* nothing has come */
+	struct clocked heads;    /* a head has begun */
+	struct clocked bodies;   /* a body is being read */
+	struct clocked writers;  /* the client takes less than there is */
 	struct leaving *leaving; /* oldest first */
 	struct leaving *newest_leaving;
 	unsigned linger_count;
 	size_t body_bytes;
 	struct http_exchange *rooms; /* to be told that there is room */
-	bool must_run;
 	bool is_stopping;
 	bool is_closing;
-	uid_t uid; /* of the connection that is being added */
+	time_t date_of;
+	char date[DATE_SIZE];
+	char block[BLOCK_BYTES]; /* what is being read, of whichever connection */
 };
 
-/*	HEAD ──headers──▶ HEADERS ──▶ BODY ──all of it──▶ REQUEST ──http_reply or http_stream──▶ ANSWERED
- *	                     └──── no body ────▶ HERE ──────▶┘
- * exchange.c sets it, and reply.c to ANSWERED. */
+/*	HEADERS ──▶ BODY ──all of it──▶ REQUEST ──http_reply or http_stream──▶ ANSWERED
+ * conn.c sets it, and reply.c to ANSWERED, which may be the next one of any. */
 enum phase {
-	PHASE_HEAD,     /* being read: no handler knows of it */
 	PHASE_HEADERS,  /* in on_headers, or on_refused before it */
 	PHASE_BODY,     /* being read */
 	PHASE_REQUEST,  /* in on_request, or after it: waits for its answer */
 	PHASE_ANSWERED, /* being sent */
 };
 
+struct header {
+	const char *name;
+	const char *value;
+};
+
 struct http_exchange {
 	struct conn *conn;
-	struct MHD_Connection *mhd;
 	enum phase phase;
 	void *data;
 
-	char *target; /* a copy: the path, NUL, the query */
-	const char *query;
+	char *head; /* a copy, which what follows points into */
 	const char *method;
+	const char *target; /* the path */
+	const char *query;  /* or NULL */
+	struct header *headers;
+	unsigned header_count;
 	bool is_head;
 	bool is_1_0;
 	bool has_body;
 	bool is_chunked;
+	bool keeps_alive; /* says a client of HTTP/1.0 */
 	bool must_close;
 	bool is_told; /* handlers have seen it: they will see its end */
 
+	uint64_t body_left; /* of its Content-Length */
+	struct chunks chunks;
 	struct buf body;
 	uint64_t body_size;
 	uint64_t body_max;
@@ -131,12 +170,22 @@ struct http_exchange {
 	char **decoded; /* what http_query has given out */
 	size_t decoded_count;
 
-	struct buf headers; /* of the answer: name, NUL, value, NUL, … */
-	struct MHD_Response *response;
-	unsigned status;
-	bool in_handler; /* libmicrohttpd waits for us: it takes the answer from here */
-	bool is_suspended;
-	bool is_broken; /* no more to be done for it: it ends as soon as libmicrohttpd runs */
+	struct buf set_headers; /* of the answer, as lines */
+	struct buf answer_head; /* and for small answers all of it */
+	struct buf sending;     /* behind the head: the answer's body, or the piece of it at hand */
+	struct iovec pieces[4]; /* of both, what is not sent yet */
+	unsigned piece;
+	unsigned pieces_count;
+	size_t pieces_bytes;
+	uint64_t sent_bytes;
+	char chunk_line[24];
+	int file_fd; /* -1: none */
+	uint64_t file_at;
+	uint64_t file_left;
+	bool has_no_body;
+	bool has_begun;
+	bool is_sent;   /* all of it is in pieces */
+	bool is_broken; /* no more to be done for it: it ends in the connection's next turn */
 	bool was_probed;
 
 	bool is_stream;
@@ -144,43 +193,73 @@ struct http_exchange {
 	bool was_full;
 	bool in_rooms;
 	const char *neutral; /* what may be sent in a stream without a meaning */
-	struct buf out;
-	size_t out_at;
+	struct buf queue;    /* of a stream: what is to be sent next */
 	struct http_exchange *next_room;
 };
 
 /* ---- server.c ---- */
 /* Takes the descriptor. */
 int server_add(struct http *h, int fd);
+
+/* ---- clocked.c ---- */
+/* In that queue since now, and in no other. */
 void clocked_add(struct clocked *queue, struct conn *conn);
 void clocked_remove(struct conn *conn);
+/* The oldest, if its time is up. */
+struct conn *clocked_due(const struct clocked *queue, int64_t now_us);
+/* When it will be; INT64_MAX if there is none. */
+int64_t clocked_until(const struct clocked *queue);
 
-/* ---- exchange.c: callbacks for libmicrohttpd ---- */
-void *exchange_on_target(void *cls, const char *target, struct MHD_Connection *mhd);
-enum MHD_Result exchange_on_access(void *cls, struct MHD_Connection *mhd, const char *url,
-	const char *method, const char *version, const char *data, size_t *data_len,
-	void **context);
-void exchange_on_completed(void *cls, struct MHD_Connection *mhd, void **context,
-	enum MHD_RequestTerminationCode code);
-/* Has it answered, by on_refused or in plain words. */
+/* ---- conn.c ---- */
+/* Takes the descriptor. */
+int conn_open(struct http *h, int fd, uid_t uid);
+void conn_close(struct conn *conn);
+/* To be called from anywhere: it has its turn in this or the next http_run(). */
+void conn_due(struct conn *conn);
+void conn_turn(struct conn *conn);
+void conn_event(struct conn *conn, uint32_t events);
+/* The head does not come. */
+void conn_refuse_slow_head(struct conn *conn);
+
+/* ---- exchange.c ---- */
+struct http_exchange *exchange_new(struct conn *conn);
+/* Ends and frees the one that the connection has. */
+void exchange_end(struct conn *conn, bool complete);
+/* Has it answered, by on_refused or in plain words; afterwards the connection is closed. */
 void exchange_refuse(struct http_exchange *x, unsigned status, const char *why);
-void exchange_suspend(struct http_exchange *x);
-void exchange_resume(struct http_exchange *x);
 /* Nobody is there to be answered, or nothing can be: it ends. */
 void exchange_break(struct http_exchange *x);
 
 /* ---- head.c ---- */
-/* 0 if it may be served; else the status, and why. Finds out whether there is a body. */
-unsigned head_check(
-	struct http_exchange *x, const char *method, const char *version, const char **ret_why);
+enum head { HEAD_PARTIAL, HEAD_WHOLE, HEAD_MALFORMED, HEAD_LONG_TARGET, HEAD_LONG };
 
-/* False if its size leaves no room for the headers of an answer. */
-bool head_leaves_room(const struct http_exchange *x);
+/* How much of a head has been read, and how long it is, once it is whole. */
+enum head head_scan(struct conn *conn, size_t *ret_len);
+/* Something is there that is not an empty line. */
+bool head_has_begun(const struct conn *conn);
+/* Takes it apart. 0 if it may be served; else the status, and why. Finds out whether there is a body. */
+unsigned head_parse(struct http_exchange *x, const char *text, size_t len, const char **ret_why);
 
-/* ---- watch.c ---- */
-void watch_start(struct conn *conn);
-void watch_event(struct conn *conn, uint32_t events);
-void linger_start(struct conn *conn);
+/* ---- body.c ---- */
+/* Takes what belongs to it, and tells how much that is; the rest comes behind it. May answer, to refuse it. */
+size_t body_feed(struct http_exchange *x, const char *data, size_t len);
+bool body_is_complete(const struct http_exchange *x);
+void body_refuse_too_large(struct http_exchange *x);
+
+/* ---- sending.c ---- */
+enum sending {
+	SENDING_ALL,   /* it is complete */
+	SENDING_WAITS, /* a stream, which has nothing more for now */
+	SENDING_MORE,  /* there is more, but others have their turn */
+	SENDING_FULL,  /* the socket takes no more */
+	SENDING_FAILED,
+};
+
+enum sending sending_go_on(struct http_exchange *x);
+
+/* ---- linger.c ---- */
+/* Takes the descriptor, if it can; else it is left to be closed. */
+void linger_start(struct http *h, int *fd);
 void linger_event(struct http *h, struct leaving *l);
 void linger_end(struct http *h, struct leaving *l);
 

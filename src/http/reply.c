@@ -1,15 +1,15 @@
-/* reply: answers, whole and in streams. */
+/* reply: answers, whole and in streams. They are made here, and sent in the connection's next turn. */
 #include "http/inner.h"
 
 #include "base/own.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#include <time.h>
 
-enum { STREAM_BLOCK = 4096 }; /* for clients that know no chunks */
+static const int64_t LENGTH_UNKNOWN = -1;
+
+/* ---- the head ---- */
 
 static bool is_text(const char *text)
 {
@@ -20,12 +20,19 @@ static bool is_text(const char *text)
 	return true;
 }
 
+static void add_line(struct buf *b, const char *name, const char *value)
+{
+	buf_add_str(b, name);
+	buf_add(b, ": ", 2);
+	buf_add_str(b, value);
+	buf_add(b, "\r\n", 2);
+}
+
 bool http_set_header(struct http_exchange *x, const char *name, const char *value)
 {
 	if (!*name || strpbrk(name, " :") || !is_text(name) || !is_text(value))
 		return false;
-	buf_add(&x->headers, name, strlen(name) + 1);
-	buf_add(&x->headers, value, strlen(value) + 1);
+	add_line(&x->set_headers, name, value);
 	return true;
 }
 
@@ -34,124 +41,140 @@ bool http_is_answered(const struct http_exchange *x)
 	return x->phase == PHASE_ANSWERED;
 }
 
-/* For each header of the answer: `each(context, name, value)`. */
-static void for_headers(const struct http_exchange *x,
-	void (*each)(void *context, const char *name, const char *value), void *context)
-{
-	const char *at = x->headers.data;
-	const char *end = at ? at + x->headers.len : NULL;
-
-	while (at < end) {
-		const char *value = at + strlen(at) + 1;
-
-		each(context, at, value);
-		at = value + strlen(value) + 1;
-	}
-}
-
-/* ---- in the middle of a body ---- */
-
-static void add_line(void *context, const char *name, const char *value)
-{
-	buf_addf(context, "%s: %s\r\n", name, value);
-}
-
 static const char *phrase_of(unsigned status)
 {
-	const char *phrase = MHD_get_reason_phrase_for(status);
+	static const struct {
+		unsigned status;
+		const char *phrase;
+	} known[] = {
+		{ 200, "OK" },
+		{ 201, "Created" },
+		{ 202, "Accepted" },
+		{ 204, "No Content" },
+		{ 206, "Partial Content" },
+		{ 301, "Moved Permanently" },
+		{ 302, "Found" },
+		{ 303, "See Other" },
+		{ 304, "Not Modified" },
+		{ 307, "Temporary Redirect" },
+		{ 308, "Permanent Redirect" },
+		{ 400, "Bad Request" },
+		{ 401, "Unauthorized" },
+		{ 403, "Forbidden" },
+		{ 404, "Not Found" },
+		{ 405, "Method Not Allowed" },
+		{ 406, "Not Acceptable" },
+		{ 408, "Request Timeout" },
+		{ 409, "Conflict" },
+		{ 410, "Gone" },
+		{ 411, "Length Required" },
+		{ 412, "Precondition Failed" },
+		{ 413, "Content Too Large" },
+		{ 414, "URI Too Long" },
+		{ 415, "Unsupported Media Type" },
+		{ 416, "Range Not Satisfiable" },
+		{ 417, "Expectation Failed" },
+		{ 421, "Misdirected Request" },
+		{ 422, "Unprocessable Content" },
+		{ 423, "Locked" },
+		{ 429, "Too Many Requests" },
+		{ 431, "Request Header Fields Too Large" },
+		{ 500, "Internal Server Error" },
+		{ 501, "Not Implemented" },
+		{ 502, "Bad Gateway" },
+		{ 503, "Service Unavailable" },
+		{ 504, "Gateway Timeout" },
+		{ 505, "HTTP Version Not Supported" },
+		{ 507, "Insufficient Storage" },
+	};
 
-	return phrase ? phrase : "Unknown";
+	for (size_t i = 0; i < COUNT(known); i++) {
+		if (known[i].status == status)
+			return known[i].phrase;
+	}
+	return "Unknown";
 }
 
-/* Past libmicrohttpd, which would not take it now. Its own buffer is empty: it has sent all that came before. What does
- * not fit into the socket's is lost, and the connection closed behind it as it is anyway. */
-static void write_past(struct http_exchange *x, const char *type, const void *data, size_t len)
+static const char *date_now(struct http *h)
 {
-	auto_buf struct buf text = { 0 };
+	time_t now = time(NULL);
+	struct tm parts;
 
-	buf_addf(&text, "HTTP/1.1 %u %s\r\nConnection: close\r\nContent-Length: %zu\r\n", x->status,
-		phrase_of(x->status), len);
+	if (now != h->date_of) {
+		gmtime_r(&now, &parts);
+		strftime(h->date, sizeof(h->date), "%a, %d %b %Y %H:%M:%S GMT", &parts);
+		h->date_of = now;
+	}
+	return h->date;
+}
+
+static bool is_without_body(unsigned status)
+{
+	return status == 204 || status == 304;
+}
+
+/* How the client learns where the body ends. */
+static void add_framing(struct http_exchange *x, unsigned status, int64_t length)
+{
+	struct buf *b = &x->answer_head;
+
+	if (x->must_close || x->conn->http->is_stopping)
+		add_line(b, "Connection", "close");
+	else if (x->is_1_0)
+		add_line(b, "Connection", "keep-alive");
+	if (is_without_body(status))
+		return;
+	if (length != LENGTH_UNKNOWN)
+		buf_addf(b, "Content-Length: %lld\r\n", (long long)length);
+	else if (!x->is_1_0)
+		add_line(b, "Transfer-Encoding", "chunked");
+}
+
+/* False if it cannot be answered any more. */
+static bool begin(struct http_exchange *x, unsigned status, const char *type, int64_t length)
+{
+	struct buf *b = &x->answer_head;
+
+	if (http_is_answered(x))
+		return false;
+	if (x->has_body && !body_is_complete(x)) {
+		x->must_close = true;
+		x->conn->lingers = true;
+	}
+	if (length == LENGTH_UNKNOWN && x->is_1_0)
+		x->must_close = true;
+	x->phase = PHASE_ANSWERED;
+	x->has_no_body = x->is_head || is_without_body(status);
+	buf_addf(b, "HTTP/1.1 %u %s\r\nDate: %s\r\n", status, phrase_of(status),
+		date_now(x->conn->http));
 	if (type)
-		add_line(&text, "Content-Type", type);
-	for_headers(x, add_line, &text);
-	buf_add_str(&text, "\r\n");
-	if (!x->is_head)
-		buf_add(&text, data, len);
-	send(x->conn->fd, text.data, text.len, MSG_DONTWAIT | MSG_NOSIGNAL);
-	x->is_broken = true;
-	if (!x->in_handler)
-		exchange_break(x);
+		add_line(b, "Content-Type", type);
+	if (x->set_headers.len)
+		buf_add(b, x->set_headers.data, x->set_headers.len);
+	add_framing(x, status, length);
+	buf_add(b, "\r\n", 2);
+	conn_due(x->conn);
+	return true;
 }
 
 /* ---- whole ---- */
 
-static void add_header(void *context, const char *name, const char *value)
-{
-	MHD_add_response_header(context, name, value);
-}
-
-/* Gives it to libmicrohttpd; or leaves it for exchange.c, if that was called by it. */
-static void answer(struct http_exchange *x, const char *type, struct MHD_Response *response)
-{
-	bool in_body = x->phase == PHASE_BODY;
-
-	x->phase = PHASE_ANSWERED;
-	x->response = response;
-	if (!response || in_body) {
-		exchange_break(x);
-		return;
-	}
-	if (type)
-		MHD_add_response_header(response, "Content-Type", type);
-	for_headers(x, add_header, response);
-	if (x->must_close || x->conn->http->is_stopping)
-		MHD_add_response_header(response, "Connection", "close");
-	if (x->in_handler)
-		return;
-	if (!x->is_broken && MHD_queue_response(x->mhd, x->status, response) != MHD_YES)
-		x->is_broken = true;
-	exchange_resume(x);
-}
-
-/* Whether it may be answered at all; remembers the status. */
-static bool begin(struct http_exchange *x, unsigned status)
-{
-	if (http_is_answered(x))
-		return false;
-	x->status = status;
-	return true;
-}
-
 void http_reply(
 	struct http_exchange *x, unsigned status, const char *type, const void *data, size_t len)
 {
-	if (!begin(x, status))
-		return;
-	if (x->phase == PHASE_BODY) {
-		x->phase = PHASE_ANSWERED;
-		write_past(x, type, data, len);
-		return;
-	}
-	answer(x, type,
-		MHD_create_response_from_buffer(
-			len, (void *)(uintptr_t)data, MHD_RESPMEM_MUST_COPY));
+	if (begin(x, status, type, (int64_t)len) && !x->has_no_body)
+		buf_add(&x->answer_head, data, len);
 }
 
 void http_reply_taken(
 	struct http_exchange *x, unsigned status, const char *type, void *data, size_t len)
 {
-	auto_free char *owned = data;
+	struct buf owned = { .data = data, .len = len, .cap = len };
 
-	if (http_is_answered(x))
-		return;
-	if (x->phase == PHASE_BODY || len == 0) {
-		http_reply(x, status, type, data, len);
-		return;
-	}
-	x->status = status;
-	answer(x, type, MHD_create_response_from_buffer(len, data, MHD_RESPMEM_MUST_FREE));
-	if (x->response)
-		(void)take_ptr(&owned);
+	if (begin(x, status, type, (int64_t)len))
+		x->sending = owned;
+	else
+		buf_free(&owned);
 }
 
 void http_reply_file(
@@ -159,74 +182,17 @@ void http_reply_file(
 {
 	auto_close int owned = fd;
 
-	if (!begin(x, status))
+	if (!begin(x, status, type, (int64_t)size))
 		return;
-	if (size == 0) { /* libmicrohttpd knows no empty ones */
-		http_reply(x, status, type, "", 0);
-		return;
-	}
-	answer(x, type, MHD_create_response_from_fd64(size, fd));
-	if (x->response)
-		take_fd(&owned);
+	x->file_fd = take_fd(&owned);
+	x->file_left = size;
 }
 
 /* ---- in pieces ---- */
 
 size_t http_queued(const struct http_exchange *x)
 {
-	return x->out.len - x->out_at;
-}
-
-static void want_room(struct http_exchange *x)
-{
-	struct http *h = x->conn->http;
-
-	x->was_full = false;
-	if (x->in_rooms || !h->options.handlers.on_room)
-		return;
-	x->in_rooms = true;
-	x->next_room = h->rooms;
-	h->rooms = x;
-	h->must_run = true;
-}
-
-static void take_out(struct http_exchange *x, char *into, size_t len)
-{
-	memcpy(into, x->out.data + x->out_at, len);
-	x->out_at += len;
-	if (http_queued(x) == 0) {
-		x->out_at = 0;
-		if (x->out.cap > HTTP_QUEUE_MAX)
-			buf_free(&x->out);
-		else
-			buf_clear(&x->out);
-	} else if (x->out_at > x->out.len / 2) {
-		x->out.len -= x->out_at;
-		memmove(x->out.data, x->out.data + x->out_at, x->out.len);
-		x->out_at = 0;
-	}
-	if (x->was_full && http_queued(x) < HTTP_QUEUE_MAX / 2)
-		want_room(x);
-}
-
-/* libmicrohttpd asks for more, when the client has taken what there was. */
-static ssize_t on_pull(void *cls, uint64_t at, char *into, size_t max)
-{
-	struct http_exchange *x = cls;
-	size_t len = http_queued(x);
-
-	(void)at;
-	if (x->is_broken)
-		return MHD_CONTENT_READER_END_WITH_ERROR;
-	if (len) {
-		len = len < max ? len : max;
-		take_out(x, into, len);
-		return (ssize_t)len;
-	}
-	if (x->has_ended)
-		return MHD_CONTENT_READER_END_OF_STREAM;
-	exchange_suspend(x);
-	return 0;
+	return x->queue.len + x->pieces_bytes;
 }
 
 /* What a reader of that type passes over: to find out whether there is one. */
@@ -251,27 +217,24 @@ static const char *neutral_of(const char *type)
 
 void http_stream(struct http_exchange *x, unsigned status, const char *type)
 {
-	if (!begin(x, status))
+	if (!begin(x, status, type, LENGTH_UNKNOWN))
 		return;
 	x->is_stream = true;
 	x->neutral = neutral_of(type);
-	answer(x, type,
-		MHD_create_response_from_callback(
-			MHD_SIZE_UNKNOWN, STREAM_BLOCK, on_pull, x, NULL));
 }
 
 void http_send(struct http_exchange *x, const void *data, size_t len)
 {
-	if (!x->is_stream || x->has_ended || x->is_broken || x->is_head)
+	if (!x->is_stream || x->has_ended || x->is_broken || x->has_no_body)
 		return;
 	if (http_queued(x) + len > HTTP_QUEUE_END) {
 		exchange_break(x);
 		return;
 	}
-	buf_add(&x->out, data, len);
+	buf_add(&x->queue, data, len);
 	if (http_queued(x) > HTTP_QUEUE_MAX)
 		x->was_full = true;
-	exchange_resume(x);
+	conn_due(x->conn);
 }
 
 void http_end(struct http_exchange *x)
@@ -279,11 +242,10 @@ void http_end(struct http_exchange *x)
 	if (!x->is_stream)
 		return;
 	x->has_ended = true;
-	exchange_resume(x);
+	conn_due(x->conn);
 }
 
 void http_abort(struct http_exchange *x)
 {
-	if (!x->is_broken)
-		exchange_break(x);
+	exchange_break(x);
 }

@@ -1,13 +1,8 @@
-/* server: the descriptor for the loop, accepting, deadlines, opening and closing.
+/* server: the descriptor for the loop, accepting, whose turn it is, opening and closing.
  *
- *	http_fd() ── epoll ┬ libmicrohttpd's own epoll: all connections that are not suspended
- *	                   ├ the listening socket: we accept ourselves, so that want of descriptors or places is ours
- *	                   ├ connections that have been suspended once (watch.c)
- *	                   └ connections that are being closed with patience (watch.c)
- *
- * Deadlines: libmicrohttpd closes what is silent for idle_s. Two queues of ours take care of what is slow instead:
- * `heads` has the connections from which a head is to come, `bodies` those that send a body. Both have one period for
- * all, so the oldest is always the first that is due. */
+ *	http_fd() ── epoll ┬ the listening socket
+ *	                   ├ connections (conn.c): told of changes only
+ *	                   └ connections that are being closed with patience (linger.c) */
 #include "http/inner.h"
 
 #include "base/clock.h"
@@ -19,7 +14,6 @@
 #include <malloc.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -28,39 +22,11 @@
 enum {
 	ACCEPTS_MAX = 64, /* in one turn */
 	EVENTS_MAX = 64,
-	ROUNDS_MAX = 8,           /* of libmicrohttpd in one turn */
+	ROUNDS_MAX = 8,           /* of turns */
 	ACCEPT_PAUSE_US = 100000, /* when there is no room in the kernel for another connection */
 };
 
 /* ---- deadlines ---- */
-
-void clocked_add(struct clocked *queue, struct conn *conn)
-{
-	conn->clock = queue;
-	conn->since_us = clock_now_us();
-	conn->newer = NULL;
-	conn->older = queue->newest;
-	*(conn->older ? &conn->older->newer : &queue->oldest) = conn;
-	queue->newest = conn;
-}
-
-void clocked_remove(struct conn *conn)
-{
-	struct clocked *queue = conn->clock;
-
-	if (!queue)
-		return;
-	*(conn->older ? &conn->older->newer : &queue->oldest) = conn->newer;
-	*(conn->newer ? &conn->newer->older : &queue->newest) = conn->older;
-	conn->clock = NULL;
-}
-
-static struct conn *clocked_due(const struct clocked *queue, int64_t now_us)
-{
-	struct conn *conn = queue->oldest;
-
-	return conn && conn->since_us + queue->period_us <= now_us ? conn : NULL;
-}
 
 static void end_slow_bodies(struct http *h, int64_t now_us)
 {
@@ -70,13 +36,32 @@ static void end_slow_bodies(struct http *h, int64_t now_us)
 	while ((conn = clocked_due(&h->bodies, now_us))) {
 		struct http_exchange *x = conn->x;
 
-		clocked_remove(conn);
 		if (x->body_size - conn->size_then >= enough) {
 			conn->size_then = x->body_size;
 			clocked_add(&h->bodies, conn);
 		} else {
+			clocked_remove(conn);
 			exchange_refuse(x, 408, "The request's body comes too slowly.");
 		}
+	}
+}
+
+/* An answer that is hardly taken holds memory for as long. */
+static void end_slow_readers(struct http *h, int64_t now_us)
+{
+	uint64_t enough = (uint64_t)h->options.idle_s * ANSWER_RATE_MIN;
+	struct conn *conn;
+
+	while ((conn = clocked_due(&h->writers, now_us))) {
+		uint64_t size = conn->x->sent_bytes;
+
+		clocked_remove(conn);
+		if (size - conn->size_then < enough) {
+			exchange_break(conn->x);
+			continue;
+		}
+		conn->size_then = size;
+		clocked_add(&h->writers, conn);
 	}
 }
 
@@ -85,57 +70,24 @@ static void end_overdue(struct http *h)
 	int64_t now_us = clock_now_us();
 	struct conn *conn;
 
-	while ((conn = clocked_due(&h->heads, now_us))) {
-		clocked_remove(conn);
-		shutdown(conn->fd, SHUT_RDWR); /* which libmicrohttpd sees */
+	while ((conn = clocked_due(&h->idle, now_us))) {
+		if (conn->is_due) /* just now something came */
+			clocked_add(&h->idle, conn);
+		else
+			conn_close(conn);
 	}
+	while ((conn = clocked_due(&h->heads, now_us)))
+		conn_refuse_slow_head(conn);
 	end_slow_bodies(h, now_us);
+	end_slow_readers(h, now_us);
 	while (h->leaving && h->leaving->until_us <= now_us)
 		linger_end(h, h->leaving);
 }
 
-/* ---- connections ---- */
-
-static void on_connection(void *cls, struct MHD_Connection *mhd, void **context,
-	enum MHD_ConnectionNotificationCode code)
-{
-	struct http *h = cls;
-	struct conn *conn = *context;
-
-	if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-		conn = xalloc(sizeof(*conn));
-		*conn = (struct conn){ .watched = WATCHED_CONN,
-			.http = h,
-			.next = h->conns,
-			.fd = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD)
-				      ->connect_fd,
-			.uid = h->uid };
-		if (conn->next)
-			conn->next->prev = conn;
-		h->conns = conn;
-		h->conn_count++;
-		if (h->conn_count > h->conn_peak)
-			h->conn_peak = h->conn_count;
-		clocked_add(&h->heads, conn);
-		*context = conn;
-		return;
-	}
-	clocked_remove(conn);
-	if (conn->is_watched)
-		epoll_ctl(h->epoll_fd, EPOLL_CTL_DEL, conn->fd, NULL);
-	if (conn->lingers)
-		linger_start(conn);
-	*(conn->prev ? &conn->prev->next : &h->conns) = conn->next;
-	if (conn->next)
-		conn->next->prev = conn->prev;
-	h->conn_count--;
-	free(conn);
-}
+/* ---- accepting ---- */
 
 int server_add(struct http *h, int fd)
 {
-	/* libmicrohttpd copies an address, and has no use for it. */
-	static const struct sockaddr nobody = { .sa_family = AF_UNSPEC };
 	struct ucred peer = { .uid = (uid_t)-1 };
 	socklen_t size = sizeof(peer);
 
@@ -143,9 +95,7 @@ int server_add(struct http *h, int fd)
 		close(fd);
 		return -1;
 	}
-	h->uid = peer.uid;
-	h->must_run = true;
-	return MHD_add_connection(h->daemon, fd, &nobody, sizeof(nobody)) == MHD_YES ? 0 : -1;
+	return conn_open(h, fd, peer.uid);
 }
 
 static int accept_now(const struct http *h)
@@ -169,12 +119,14 @@ static void turn_away(int fd)
 	close(fd);
 }
 
+/* Where there is no room for a connection there may be none for this either: then it is tried again. */
 static void set_listening(struct http *h, bool on)
 {
 	struct epoll_event event = { .events = EPOLLIN, .data.ptr = &h->listener };
+	int failed =
+		epoll_ctl(h->epoll_fd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, h->listen_fd, &event);
 
-	epoll_ctl(h->epoll_fd, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, h->listen_fd, &event);
-	h->accept_again_us = on ? 0 : clock_now_us() + ACCEPT_PAUSE_US;
+	h->accept_again_us = on && !failed ? 0 : clock_now_us() + ACCEPT_PAUSE_US;
 }
 
 /* Without a descriptor for it, a connection would stay in the listener's queue and wake us for ever. */
@@ -233,32 +185,40 @@ static void accept_some(struct http *h)
 
 /* ---- the loop ---- */
 
-/* Accepting comes last: it may free connections that other events are about. */
 static void take_events(struct http *h)
 {
 	struct epoll_event events[EVENTS_MAX];
 	int count = epoll_wait(h->epoll_fd, events, EVENTS_MAX, 0);
-	bool may_accept = false;
 
 	for (int i = 0; i < count; i++) {
 		enum watched *watched = events[i].data.ptr;
 
 		switch (*watched) {
-		case WATCHED_LIBRARY:
-			break; /* it is run in any case */
 		case WATCHED_LISTENER:
-			may_accept = true;
+			accept_some(h);
 			break;
 		case WATCHED_CONN:
-			watch_event((struct conn *)watched, events[i].events);
+			conn_event((struct conn *)watched, events[i].events);
 			break;
 		case WATCHED_LINGER:
 			linger_event(h, (struct leaving *)watched);
 			break;
 		}
 	}
-	if (may_accept)
-		accept_some(h);
+}
+
+/* Those that become due meanwhile have theirs in the next round. */
+static void take_turns(struct http *h)
+{
+	struct conn *conn = take_ptr(&h->due);
+
+	while (conn) {
+		struct conn *next = conn->next_due;
+
+		conn->is_due = false;
+		conn_turn(conn);
+		conn = next;
+	}
 }
 
 static void tell_rooms(struct http *h)
@@ -281,11 +241,12 @@ static void give_back_memory(struct http *h)
 	h->conn_peak = h->conn_count;
 }
 
-static bool library_is_busy(const struct http *h)
+void http_flush(struct http *h)
 {
-	MHD_UNSIGNED_LONG_LONG left;
-
-	return h->must_run || (MHD_get_timeout(h->daemon, &left) == MHD_YES && left == 0);
+	for (int i = 0; i < ROUNDS_MAX && (h->due || h->rooms); i++) {
+		take_turns(h);
+		tell_rooms(h);
+	}
 }
 
 void http_run(struct http *h)
@@ -294,14 +255,7 @@ void http_run(struct http *h)
 		set_listening(h, true);
 	take_events(h);
 	end_overdue(h);
-	/* An answer that was waited for takes it a few rounds: resuming, writing, reading again. */
-	for (int i = 0; i < ROUNDS_MAX; i++) {
-		h->must_run = false;
-		MHD_run(h->daemon);
-		tell_rooms(h);
-		if (!library_is_busy(h))
-			break;
-	}
+	http_flush(h);
 	give_back_memory(h);
 }
 
@@ -310,32 +264,25 @@ int http_fd(const struct http *h)
 	return h->epoll_fd;
 }
 
-static void sooner(int *ms, int64_t at_us)
+static int64_t sooner(int64_t a, int64_t b)
 {
-	int left = clock_ms_until(at_us);
-
-	if (*ms < 0 || left < *ms)
-		*ms = left;
+	return a < b ? a : b;
 }
 
 int http_timeout_ms(const struct http *h)
 {
-	MHD_UNSIGNED_LONG_LONG left;
-	int ms = -1;
+	const struct clocked *queues[] = { &h->idle, &h->heads, &h->bodies, &h->writers };
+	int64_t until_us = INT64_MAX;
 
-	if (h->must_run)
+	if (h->due || h->rooms)
 		return 0;
-	if (MHD_get_timeout(h->daemon, &left) == MHD_YES)
-		ms = left > 1000000 ? 1000000 : (int)left;
-	if (h->heads.oldest)
-		sooner(&ms, h->heads.oldest->since_us + h->heads.period_us);
-	if (h->bodies.oldest)
-		sooner(&ms, h->bodies.oldest->since_us + h->bodies.period_us);
+	for (size_t i = 0; i < COUNT(queues); i++)
+		until_us = sooner(until_us, clocked_until(queues[i]));
 	if (h->leaving)
-		sooner(&ms, h->leaving->until_us);
+		until_us = sooner(until_us, h->leaving->until_us);
 	if (h->accept_again_us && !h->is_stopping)
-		sooner(&ms, h->accept_again_us);
-	return ms;
+		until_us = sooner(until_us, h->accept_again_us);
+	return until_us == INT64_MAX ? -1 : clock_ms_until(until_us);
 }
 
 unsigned http_connections(const struct http *h)
@@ -349,41 +296,6 @@ unsigned http_exchanges(const struct http *h)
 }
 
 /* ---- opening and closing ---- */
-
-static size_t leave_escaped(void *cls, struct MHD_Connection *mhd, char *text)
-{
-	(void)cls, (void)mhd;
-	return strlen(text); /* handlers get the path as it was sent */
-}
-
-/* sendfile() cannot be told to spare us the signal, so it is used only where the program ignores it anyway. */
-static bool ignores_sigpipe(void)
-{
-	struct sigaction action;
-
-	return sigaction(SIGPIPE, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
-}
-
-static struct MHD_Daemon *start_library(struct http *h)
-{
-	const struct MHD_OptionItem more[] = {
-#if MHD_VERSION >= 0x01000000
-		{ MHD_OPTION_CLIENT_DISCIPLINE_LVL, 2, NULL },
-#endif
-		{ ignores_sigpipe() ? MHD_OPTION_SIGPIPE_HANDLED_BY_APP : MHD_OPTION_END, 1, NULL },
-		{ MHD_OPTION_END, 0, NULL },
-	};
-
-	return MHD_start_daemon(
-		MHD_USE_EPOLL | MHD_USE_TURBO | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET,
-		0, NULL, NULL, exchange_on_access, h, MHD_OPTION_URI_LOG_CALLBACK,
-		exchange_on_target, h, MHD_OPTION_NOTIFY_COMPLETED, exchange_on_completed, h,
-		MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_UNESCAPE_CALLBACK,
-		leave_escaped, h, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)POOL_BYTES,
-		MHD_OPTION_CONNECTION_LIMIT, h->options.connections_max + 1,
-		MHD_OPTION_CONNECTION_TIMEOUT, h->options.idle_s, MHD_OPTION_ARRAY, more,
-		MHD_OPTION_END);
-}
 
 static void set_defaults(struct http_options *o)
 {
@@ -430,39 +342,24 @@ static int start_listening(struct http *h, struct err *e)
 	return 0;
 }
 
-static int watch_library(struct http *h, struct err *e)
-{
-	struct epoll_event event = { .events = EPOLLIN, .data.ptr = &h->library };
-	const union MHD_DaemonInfo *info;
-
-	h->daemon = start_library(h);
-	if (!h->daemon)
-		return err_set(e, ERR_SYSTEM, "the HTTP server could not be started");
-	info = MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD);
-	if (epoll_ctl(h->epoll_fd, EPOLL_CTL_ADD, info->epoll_fd, &event) < 0)
-		return err_sys(e, "epoll_ctl");
-	return 0;
-}
-
 int http_open(const struct http_options *options, struct http **ret, struct err *e)
 {
 	struct http *h = xalloc(sizeof(*h));
 
 	h->options = *options;
 	set_defaults(&h->options);
-	h->library = WATCHED_LIBRARY;
 	h->listener = WATCHED_LISTENER;
 	h->listen_fd = -1;
 	h->spare_fd = -1;
-	h->bodies.period_us = (int64_t)h->options.request_s * 1000000;
-	h->heads.period_us = h->bodies.period_us + (int64_t)h->options.idle_s * 1000000;
+	h->idle.period_us = h->writers.period_us = (int64_t)h->options.idle_s * 1000000;
+	h->heads.period_us = h->bodies.period_us = (int64_t)h->options.request_s * 1000000;
 	h->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (h->epoll_fd < 0) {
 		free(h);
 		return err_sys(e, "epoll_create1");
 	}
 	h->spare_fd = fcntl(h->epoll_fd, F_DUPFD_CLOEXEC, 0);
-	if (watch_library(h, e) < 0 || start_listening(h, e) < 0) {
+	if (start_listening(h, e) < 0) {
 		http_close(h);
 		return -1;
 	}
@@ -485,13 +382,8 @@ void http_close(struct http *h)
 		return;
 	h->is_closing = true;
 	http_stop_listening(h);
-	for (struct conn *conn = h->conns; conn; conn = conn->next) {
-		if (conn->x)
-			exchange_resume(
-				conn->x); /* the library wants none suspended when it stops */
-	}
-	if (h->daemon)
-		MHD_stop_daemon(h->daemon);
+	while (h->conns)
+		conn_close(h->conns);
 	while (h->leaving)
 		linger_end(h, h->leaving);
 	if (h->spare_fd >= 0)

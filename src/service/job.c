@@ -72,6 +72,7 @@ void job_release(struct job *job)
 	for (size_t i = 0; i < job->files_count; i++) {
 		own_close(&job->files[i].blob_fd);
 		free(job->files[i].path);
+		free(job->files[i].target);
 	}
 	free(job->files);
 	free(job->inputs);

@@ -20,6 +20,8 @@ enum job_state { JOB_NEW, JOB_CHECKING, JOB_QUEUED, JOB_RUNNING, JOB_STORING, JO
 struct job_file {
 	char *path;
 	const char *kind;
+	unsigned mode;
+	char *target; /* of a symlink, or NULL */
 	uint64_t size_bytes;
 	char id[STORE_ID_SIZE]; /* "" if it is not in the store */
 	int error;

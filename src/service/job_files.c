@@ -21,6 +21,8 @@ int job_open_file(void *context, const struct hotcell_file *file)
 	*f = (struct job_file){
 		.path = xstrdup(file->path),
 		.kind = file->kind,
+		.mode = file->mode,
+		.target = file->target ? xstrdup(file->target) : NULL,
 		.size_bytes = file->size_bytes,
 		.blob_fd = -1,
 	};

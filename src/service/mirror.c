@@ -19,6 +19,7 @@ struct entry {
 	bool generated;
 	uint64_t size_bytes;
 	size_t children; /* of a directory */
+	char *target;    /* of a symlink, which is only here; or NULL */
 };
 
 struct mirror {
@@ -72,6 +73,7 @@ int mirror_open(
 static void entry_free(struct entry *entry)
 {
 	free(entry->path);
+	free(entry->target);
 	free(entry);
 }
 
@@ -235,6 +237,7 @@ int mirror_open_blob(struct mirror *m, struct err *e)
 static int give_new_name(const struct mirror *m, int fd)
 {
 	auto_close int copy = -1;
+	struct stat status;
 	char self[32];
 
 	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
@@ -242,7 +245,9 @@ static int give_new_name(const struct mirror *m, int fd)
 	if (linkat(AT_FDCWD, self, m->above_fd, m->new_name, AT_SYMLINK_FOLLOW) == 0)
 		return 0;
 	copy = openat(m->above_fd, m->new_name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	return copy < 0 || nameless_copy(fd, copy) ? -1 : 0;
+	if (copy < 0 || nameless_copy(fd, copy) || fstat(fd, &status))
+		return -1;
+	return fchmod(copy, status.st_mode & 0777);
 }
 
 static int name_it(const struct mirror *m, const char *path, int fd, struct err *e)
@@ -295,6 +300,7 @@ int mirror_put(struct mirror *m, const char *path, int fd, bool generated, struc
 	m->bytes += (uint64_t)status.st_size - entry->size_bytes;
 	entry->size_bytes = (uint64_t)status.st_size;
 	entry->generated = generated;
+	free(take_ptr(&entry->target));
 	return 0;
 }
 
@@ -307,6 +313,36 @@ int mirror_put_data(struct mirror *m, const char *path, const void *data, size_t
 	if (fd_write_all(fd, data, len))
 		return err_sys(e, "write '%s'", path);
 	return mirror_put(m, path, take_fd(&fd), false, e);
+}
+
+int mirror_put_link(
+	struct mirror *m, const char *path, const char *target, bool generated, struct err *e)
+{
+	struct entry *entry = find(m, path);
+
+	if (path_check_relative(path, strlen(path), e))
+		return -1;
+	if (entry && entry->is_directory)
+		return err_set(e, ERR_INPUT, "'%s' is a directory", path);
+	if (entry && mirror_remove(m, path, e))
+		return -1;
+	if (is_full(m))
+		return tell_full(e);
+	if (make_parents(m, path, generated, e))
+		return -1;
+	entry = add(m, path);
+	entry->target = xstrdup(target);
+	entry->generated = generated;
+	return 0;
+}
+
+void mirror_make_way(struct mirror *m, const char *path, bool for_directory)
+{
+	const struct entry *entry = find(m, path);
+	struct err ignored;
+
+	if (entry && entry->is_directory != for_directory)
+		mirror_remove(m, path, &ignored);
 }
 
 /* ---- getting, removing, listing ---- */
@@ -323,7 +359,7 @@ int mirror_get(struct mirror *m, const char *path, uint64_t *ret_size, struct er
 
 	if (!entry)
 		return tell_missing(path, e);
-	if (entry->is_directory)
+	if (entry->is_directory || entry->target)
 		return err_set(e, ERR_INPUT, "'%s' is not a regular file", path);
 	fd = path_open_beneath(m->fd, path, O_RDONLY, 0, true);
 	if (fd < 0)
@@ -374,6 +410,10 @@ int mirror_remove(struct mirror *m, const char *path, struct err *e)
 
 	if (!entry)
 		return tell_missing(path, e);
+	if (entry->target) {
+		forget(m, entry);
+		return 0;
+	}
 	parent = open_parent(m, path, e);
 	if (parent < 0)
 		return -1;
@@ -403,6 +443,7 @@ void mirror_list(const struct mirror *m, struct mirror_file **ret, size_t *ret_c
 			.is_directory = entry->is_directory,
 			.generated = entry->generated,
 			.size_bytes = entry->size_bytes,
+			.target = entry->target ? xstrdup(entry->target) : NULL,
 		};
 	qsort(files, count, sizeof(*files), by_path);
 	*ret = files;
@@ -411,7 +452,9 @@ void mirror_list(const struct mirror *m, struct mirror_file **ret, size_t *ret_c
 
 void mirror_files_free(struct mirror_file *files, size_t count)
 {
-	for (size_t i = 0; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
 		free(files[i].path);
+		free(files[i].target);
+	}
 	free(files);
 }

@@ -1,5 +1,6 @@
 /* mirror: a session's files that are in no cell: a directory of the service's, with regular files and directories
- * in it and nothing else. Names come from outside: everything is opened beneath it, through no link.
+ * in it and nothing else. Names come from outside: everything is opened beneath it, through no link. Symlinks are only
+ * remembered: outside of a cell they lead nowhere.
  *
  * What is in it is known by heart, so that listing asks no disk. A file is never changed, only replaced: whoever
  * has it open reads on, and its bytes may be somebody else's too (a second name for the same file). */
@@ -22,6 +23,7 @@ struct mirror_file {
 	bool is_directory;
 	bool generated; /* left by a run, not put there */
 	uint64_t size_bytes;
+	char *target; /* of a symlink, or NULL */
 };
 
 /* A new one beneath `dir`, which is made if need be. `name` is ours. */
@@ -39,11 +41,16 @@ int mirror_open_blob(struct mirror *m, struct err *e);
 int mirror_put(struct mirror *m, const char *path, int fd, bool generated, struct err *e);
 int mirror_put_data(
 	struct mirror *m, const char *path, const void *data, size_t len, struct err *e);
+/* A symlink; what was there is replaced, but for a directory. */
+int mirror_put_link(
+	struct mirror *m, const char *path, const char *target, bool generated, struct err *e);
+/* Removes what is in the way of a directory, or of anything else: a run has put another kind of thing there. */
+void mirror_make_way(struct mirror *m, const char *path, bool for_directory);
 /* A directory, if it is not there. */
 int mirror_make_dir(struct mirror *m, const char *path, bool generated, struct err *e);
 /* Whether nothing is in this directory. */
 bool mirror_is_empty(const struct mirror *m, const char *path);
-/* For reading. -1 with *e: ERR_NOT_FOUND, or ERR_INPUT if it is a directory. */
+/* For reading. -1 with *e: ERR_NOT_FOUND, or ERR_INPUT if it is a directory or a symlink. */
 int mirror_get(struct mirror *m, const char *path, uint64_t *ret_size, struct err *e);
 /* A file, or a directory with all that is in it. */
 int mirror_remove(struct mirror *m, const char *path, struct err *e);

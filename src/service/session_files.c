@@ -55,6 +55,13 @@ static int put_one(struct mirror *m, const struct hotcell_input *input, struct e
 	return mirror_put(m, input->path, fd, false, e);
 }
 
+static const char *kind_of(const struct mirror_file *file)
+{
+	if (file->target)
+		return "symlink";
+	return file->is_directory ? "directory" : "file";
+}
+
 static void list_mirror(const struct mirror *m, struct session_found *ret)
 {
 	struct mirror_file *files;
@@ -65,7 +72,7 @@ static void list_mirror(const struct mirror *m, struct session_found *ret)
 	for (size_t i = 0; i < count; i++)
 		ret->files[ret->count++] = (struct session_file){
 			.path = take_ptr(&files[i].path),
-			.kind = files[i].is_directory ? "directory" : "file",
+			.kind = kind_of(&files[i]),
 			.size_bytes = files[i].size_bytes,
 			.generated = files[i].generated,
 		};

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 
 char *session_mirrors_dir(const struct service *s)
 {
@@ -217,15 +218,20 @@ static void stage_mirror(struct session *session, struct job *job, struct hotcel
 	job->staged = xalloc((2 * count + 1) * sizeof(char *));
 	for (size_t i = 0; i < count; i++) {
 		char *path = files[i].path;
+		bool is_link = files[i].target;
+		struct hotcell_input input;
 
 		/* One that has something in it is made with that. */
 		if (files[i].is_directory ? !mirror_is_empty(session->mirror, path) :
 					    replaces(job, path))
 			continue;
 		job->staged[2 * i] = take_ptr(&files[i].path);
-		job->staged[2 * i + 1] = path_join(mirror_path(session->mirror), path);
-		job->inputs[used++] =
-			(struct hotcell_input){ .path = path, .host_path = job->staged[2 * i + 1] };
+		job->staged[2 * i + 1] = files[i].target ?
+						 take_ptr(&files[i].target) :
+						 path_join(mirror_path(session->mirror), path);
+		input = (struct hotcell_input){ .path = path };
+		*(is_link ? &input.target : &input.host_path) = job->staged[2 * i + 1];
+		job->inputs[used++] = input;
 	}
 	job->staged_count = 2 * count;
 	mirror_files_free(files, count);
@@ -308,20 +314,30 @@ static void list_files(struct job *job)
 		};
 }
 
+static int take_file(struct mirror *m, struct job_file *f, struct err *e)
+{
+	bool is_directory = strcmp(f->kind, "directory") == 0;
+
+	mirror_make_way(m, f->path, is_directory);
+	if (is_directory)
+		return mirror_make_dir(m, f->path, true, e);
+	if (f->target)
+		return *f->target ? mirror_put_link(m, f->path, f->target, true, e) : 0;
+	if (f->blob_fd < 0 || f->error)
+		return 0;
+	if (fchmod(f->blob_fd, f->mode | 0600))
+		return err_sys(e, "set the mode of '%s'", f->path);
+	return mirror_put(m, f->path, take_fd(&f->blob_fd), true, e);
+}
+
 /* What a run has made goes where the next one finds it. */
 static void take_files(struct session *session, struct job *job)
 {
 	for (size_t i = 0; i < job->files_count; i++) {
 		struct job_file *f = &job->files[i];
 		struct err e = { 0 };
-		int failed = 0;
 
-		if (strcmp(f->kind, "directory") == 0)
-			failed = mirror_make_dir(session->mirror, f->path, true, &e);
-		else if (f->blob_fd >= 0 && !f->error)
-			failed = mirror_put(
-				session->mirror, f->path, take_fd(&f->blob_fd), true, &e);
-		if (failed)
+		if (take_file(session->mirror, f, &e))
 			f->error = e.sys_errno ? e.sys_errno : ENOSPC;
 	}
 }

@@ -234,6 +234,7 @@ void put_file(struct frame_out *f, const struct msg_file *m)
 	frame_put_u8(f, m->generated);
 	frame_put_u32(f, m->mode);
 	frame_put_u64(f, m->size_bytes);
+	frame_put_string(f, m->target ? m->target : "");
 }
 
 bool get_file(struct frame_in *f, struct msg_file *m)
@@ -243,9 +244,11 @@ bool get_file(struct frame_in *f, struct msg_file *m)
 	m->generated = frame_get_u8(f);
 	m->mode = frame_get_u32(f);
 	m->size_bytes = frame_get_u64(f);
+	m->target = frame_get_string(f);
 	/* The path is joined to a directory of the host later: here is where it is made safe. */
 	return frame_in_done(f) && m->kind >= FILE_REGULAR && m->kind <= FILE_OTHER &&
-	       m->mode <= 07777 && is_workspace_path(m->path);
+	       m->mode <= 07777 && is_workspace_path(m->path) &&
+	       strlen(m->target) <= PATH_MAX_BYTES && (m->kind == FILE_SYMLINK || !*m->target);
 }
 
 void put_listed(struct frame_out *f, const struct msg_listed *m)

@@ -162,6 +162,7 @@ struct msg_file {
 	uint8_t generated; /* new or changed since it was staged */
 	uint32_t mode;
 	uint64_t size_bytes;
+	const char *target; /* of a symlink; else NULL or empty */
 };
 
 struct msg_listed {

@@ -80,6 +80,7 @@ void baseline_add(
 	entry->ctime_ns = nanoseconds(&status->st_ctim);
 	entry->inode = status->st_ino;
 	entry->type = status->st_mode & S_IFMT;
+	entry->is_executable = status->st_mode & S_IXUSR;
 }
 
 static int hash_file(int dir_fd, const char *path, uint64_t *ret)
@@ -124,6 +125,8 @@ bool baseline_unchanged(
 	if (S_ISDIR(status->st_mode))
 		return true;
 	if (entry->size != (uint64_t)status->st_size)
+		return false;
+	if (S_ISREG(status->st_mode) && entry->is_executable != !!(status->st_mode & S_IXUSR))
 		return false;
 	if (entry->inode == status->st_ino && entry->mtime_ns == nanoseconds(&status->st_mtim) &&
 		entry->ctime_ns == nanoseconds(&status->st_ctim))

@@ -1,7 +1,7 @@
 /* baseline: what was in a workspace before a run, so that what is new can be told from it.
  *
- * A file counts as unchanged if its content is what was staged: touching it, or writing the same
- * bytes again, does not make it "generated". */
+ * A file counts as unchanged if its content is what was staged, and it can be executed or not as before: touching it,
+ * or writing the same bytes again, does not make it "generated". */
 #ifndef HOTCELL_WORKSPACE_BASELINE_H
 #define HOTCELL_WORKSPACE_BASELINE_H
 
@@ -18,6 +18,7 @@ struct baseline_entry {
 	int64_t ctime_ns; /* unlike the other it cannot be set back */
 	uint64_t inode;
 	mode_t type;
+	bool is_executable;
 };
 
 struct baseline {

@@ -61,6 +61,21 @@ int staging_add_empty(
 	return 0;
 }
 
+int staging_add_link(struct staging *s, const char *path, const char *target, struct err *e)
+{
+	struct stage_item *item;
+
+	if (!*target || strlen(target) > PATH_MAX_BYTES)
+		return err_set(e, ERR_INPUT,
+			"symlink '%s' leads nowhere, or its target is too long", path);
+	item = add(s, path, e);
+	if (!item)
+		return -1;
+	item->kind = FILE_SYMLINK;
+	item->target = xstrdup(target);
+	return 0;
+}
+
 void staging_fill(struct stage_item *item, char *data, size_t len)
 {
 	free(item->owned);

@@ -32,6 +32,8 @@ int staging_add_data(
 /* A file, or a directory with all that is in it. Symlinks in it stay what they are if they lead to
  * something in it; else they are an error, as are sockets, fifos and devices. */
 int staging_add_host(struct staging *s, const char *host_path, const char *path, struct err *e);
+/* Wherever it leads: only what is in the cell goes there. */
+int staging_add_link(struct staging *s, const char *path, const char *target, struct err *e);
 /* A file or directory whose bytes, if any, come later: see staging_fill(). */
 int staging_add_empty(
 	struct staging *s, const char *path, enum file_kind kind, unsigned mode, struct err *e);

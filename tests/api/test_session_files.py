@@ -120,11 +120,9 @@ def test_what_runs_have_left_is_told_from_what_was_put(service, strategy, worksp
         session.put("/files/put", b"x")
         listed = {file["path"]: file for file in session.get("/files").json()["files"]}
         generated = {path for path, file in listed.items() if file["generated"]}
-        if strategy == "per_session":  # elsewhere a link does not outlive its run
-            assert listed.pop("link")["kind"] == "symlink"
-            generated -= {"link"}
-        assert set(listed) == {"given", "put", "d", "d/made"}
-        assert generated == {"d", "d/made"}
+        assert listed["link"]["kind"] == "symlink"
+        assert set(listed) == {"given", "put", "d", "d/made", "link"}
+        assert generated == {"d", "d/made", "link"}
         assert session.files("?generated=true") == {"d/made": 2}
         assert session.files("?generated=false") == {"given": 1, "put": 1, "d/made": 2}
         assert session.get("/files?generated=yes").status == 422

@@ -224,6 +224,34 @@ def test_a_language_that_compiles_runs_in_a_session(service):
         assert session.bash("cat made")["stdout"] == "x"
 
 
+@pytest.mark.parametrize("strategy", ["per_session", "per_execution"])
+def test_programs_and_links_outlive_the_run_that_made_them(service, strategy):
+    with Session(service, strategy=strategy, workspace="shared") as session:
+        session.bash("printf '#!/bin/sh\\necho ran\\n' > tool; chmod +x tool; echo data > plain; chmod 640 plain;"
+                     "mkdir -p bin kept; ln -s ../tool bin/run; ln -s nowhere dangling; ln -s kept as_dir")
+        run = session.bash("./tool; bin/run; stat -c '%a' tool plain; readlink bin/run dangling as_dir; cd as_dir")
+        assert (run["stdout"], run["stderr"]) == ("ran\nran\n755\n640\n../tool\nnowhere\nkept\n", "")
+        # only the permission is new, or another kind of thing
+        session.bash("chmod -x tool; chmod +x plain; rm dangling bin/run; mkdir dangling; rmdir kept; ln -s tool kept")
+        assert session.bash("test -x tool || test -x plain && test -d dangling && readlink kept; ls bin")["stdout"] == "tool\n"
+        kinds = {file["path"]: file["kind"] for file in session.state()["files"]}
+        assert kinds["kept"] == kinds["as_dir"] == "symlink" and kinds["dangling"] == "directory"
+
+
+@pytest.mark.parametrize("strategy", ["per_session", "per_execution"])
+def test_a_link_that_leads_out_of_the_cell_leads_nowhere_outside(service, strategy):
+    host = "/etc/hostname"
+    with Session(service, strategy=strategy, workspace="shared") as session:
+        session.bash(f"ln -s {host} out; ln -s ../../../../../../../..{host} up; ln -s /etc dir")
+        for path in ("out", "up", "dir/hostname", "dir"):
+            assert service.get(f"/v1/sessions/{session.id}/files/{path}").status in (400, 404, 422), path
+        assert service.put(f"/v1/sessions/{session.id}/files/dir/new", b"x").status in (400, 404, 409, 422)
+        archive = service.get(f"/v1/sessions/{session.id}/archive").body
+        with open(host, "rb") as file:
+            assert file.read() not in archive
+        assert session.bash("readlink out")["stdout"] == host + "\n"
+
+
 def test_settings_of_the_session_and_of_the_run_are_joined_and_the_runs_win(service):
     code = "import os; print(os.environ.get('A'), os.environ.get('B'), os.environ.get('C'))"
     for strategy in ("per_session", "per_execution", "pool"):

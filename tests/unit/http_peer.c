@@ -17,7 +17,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { PATIENCE_US = 30000000 }; /* nothing takes so long, unless it is broken */
+enum {
+	PATIENCE_US = 30000000, /* nothing takes so long, unless it is broken */
+	LARGE = 64 * 1024 * 1024,
+	LONG_FILE = 8 * 1024 * 1024,
+};
 
 static int make_file(size_t size)
 {
@@ -99,6 +103,14 @@ static void on_request(void *context, struct http_exchange *x)
 			http_query(x, "type") ? http_query(x, "type") : "text/event-stream");
 	} else if (asks(x, "/file")) {
 		http_reply_file(x, 200, "application/x", make_file(100000), 100000);
+	} else if (asks(x, "/longfile")) {
+		http_reply_file(x, 200, "application/x", make_file(LONG_FILE), LONG_FILE);
+	} else if (asks(x, "/short")) {
+		http_reply_file(x, 200, "application/x", make_file(100000), 100001);
+	} else if (asks(x, "/large")) {
+		http_reply_taken(x, 200, "application/x", xalloc(LARGE), LARGE);
+	} else if (asks(x, "/nothing")) {
+		http_reply(x, 204, NULL, "", 0);
 	} else if (asks(x, "/empty")) {
 		http_reply_file(x, 200, "application/x", make_file(0), 0);
 	} else if (asks(x, "/echo") || asks(x, "/limit")) {
@@ -137,6 +149,8 @@ static void on_end(void *context, struct http_exchange *x, bool complete)
 	buf_addf(&s->seen, "E:%d ", complete);
 	if (s->waiting == x)
 		s->waiting = NULL;
+	http_end(x); /* too late for anything, but no harm */
+	http_abort(x);
 }
 
 static void on_room(void *context, struct http_exchange *x)

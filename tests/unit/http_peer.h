@@ -6,6 +6,8 @@
  *	/hello     "hello"                      /echo     the body
  *	/later     keeps it in `waiting`        /stream   a stream (?type=), kept in `waiting`
  *	/file      a file of 100,000 bytes      /empty    a file of 0 bytes
+ *	/short     a file with a byte less than told   /nothing  204
+ *	/large     64 MiB                       /longfile a file of 8 MiB
  *	/limit     a body of up to 10 bytes     /refuse   401 from on_headers
  *	/in        the body into a file, up to 1,000 bytes
  *	/part      the form's part "file" into a file, up to 1,000 bytes; tells its name and size

@@ -109,6 +109,17 @@ static void touching_a_file_does_not_change_it(void **state)
 	assert_true(unchanged(s, "file"));
 }
 
+static void whether_it_can_be_executed_is_part_of_a_file(void **state)
+{
+	const struct scratch *s = *state;
+
+	stage(s, "file", "text");
+	assert_int_equal(fchmodat(s->fd, "file", 0755, 0), 0);
+	assert_false(unchanged(s, "file"));
+	assert_int_equal(fchmodat(s->fd, "file", 0644, 0), 0);
+	assert_true(unchanged(s, "file"));
+}
+
 static void a_copy_in_its_place_is_unchanged_and_a_different_file_is_not(void **state)
 {
 	const struct scratch *s = *state;
@@ -256,6 +267,7 @@ int main(void)
 		TEST(a_hash_can_be_continued_and_tells_contents_apart),
 		TEST_WITH_BASELINE(a_staged_file_is_unchanged_until_its_content_differs),
 		TEST_WITH_BASELINE(touching_a_file_does_not_change_it),
+		TEST_WITH_BASELINE(whether_it_can_be_executed_is_part_of_a_file),
 		TEST_WITH_BASELINE(a_copy_in_its_place_is_unchanged_and_a_different_file_is_not),
 		TEST_WITH_BASELINE(setting_the_time_back_hides_no_change),
 		TEST_WITH_BASELINE(what_was_not_staged_is_new),

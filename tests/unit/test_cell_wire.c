@@ -2,6 +2,7 @@
 
 #include "base/err.h"
 #include "base/own.h"
+#include "base/path.h"
 #include "wire/cell_wire.h"
 
 #include <string.h>
@@ -291,10 +292,11 @@ static void put_some_file(struct frame_out *f)
 {
 	put_file(f, &(struct msg_file){
 			    .path = "out/plot.png",
-			    .kind = FILE_OTHER,
+			    .kind = FILE_SYMLINK,
 			    .generated = 1,
 			    .mode = 04755,
 			    .size_bytes = 5ULL << 33,
+			    .target = "../a b",
 		    });
 }
 
@@ -311,7 +313,8 @@ static void expect_file(struct frame_in *f)
 
 	assert_true(get_file(f, &m));
 	assert_string_equal(m.path, "out/plot.png");
-	assert_int_equal(m.kind, FILE_OTHER);
+	assert_int_equal(m.kind, FILE_SYMLINK);
+	assert_string_equal(m.target, "../a b");
 	assert_int_equal(m.generated, 1);
 	assert_int_equal(m.mode, 04755);
 	assert_true(m.size_bytes == 5ULL << 33);
@@ -415,6 +418,32 @@ static void every_message_with_a_path_refuses_those_that_lead_out(void **state)
 		put_remove(&out, &gone);
 		in = read_back();
 		assert_false(get_remove(&in, &gone));
+	}
+}
+
+static void only_symlinks_lead_somewhere_and_not_endlessly(void **state)
+{
+	char target[PATH_MAX_BYTES + 2];
+
+	(void)state;
+	for (uint8_t kind = FILE_REGULAR; kind <= FILE_OTHER; kind++) {
+		struct msg_file file = { .path = "p", .kind = kind, .target = "x" };
+		struct frame_in in;
+
+		put_file(&out, &file);
+		in = read_back();
+		assert_int_equal(get_file(&in, &file), kind == FILE_SYMLINK);
+	}
+	memset(target, 'x', sizeof(target));
+	for (size_t len = PATH_MAX_BYTES; len <= PATH_MAX_BYTES + 1; len++) {
+		struct msg_file file = { .path = "p", .kind = FILE_SYMLINK, .target = target };
+		struct frame_in in;
+
+		target[PATH_MAX_BYTES] = 'x';
+		target[len] = '\0';
+		put_file(&out, &file);
+		in = read_back();
+		assert_int_equal(get_file(&in, &file), len == PATH_MAX_BYTES);
 	}
 }
 
@@ -564,6 +593,7 @@ int main(void)
 		TEST(every_cut_or_longer_cell_message_is_refused),
 		TEST(no_changed_byte_in_a_cell_message_does_harm),
 		TEST(every_message_with_a_path_refuses_those_that_lead_out),
+		TEST(only_symlinks_lead_somewhere_and_not_endlessly),
 		TEST(only_known_kinds_streams_and_ends_are_taken),
 		TEST(files_are_put_without_setuid_and_other_special_bits),
 		TEST(words_of_a_command_are_counted_and_at_least_one),

@@ -82,6 +82,40 @@ static void requests_sent_all_at_once_are_answered_in_order(void **state)
 	peer_close(&p);
 }
 
+/* Reads none of the answers. Returns how many there were, before one found no room in the socket. */
+static int ask_without_reading(struct peer *p, int max)
+{
+	peer_open(p, &s);
+	for (int i = 0; i < max; i++) {
+		peer_say(p, "GET /hello HTTP/1.1\r\nHost: h\r\n\r\n");
+		for (int turns = 0; turns < 3; turns++)
+			served_turn(&s, 0);
+		if (http_exchanges(s.http))
+			return i;
+	}
+	return max;
+}
+
+static void a_body_is_awaited_even_if_there_is_no_room_to_say_so(void **state)
+{
+	struct peer p;
+	int room;
+
+	(void)state;
+	room = ask_without_reading(&p, 100000);
+	peer_close(&p);
+	served_wait(&s, "E:0");
+	assert_int_equal(ask_without_reading(&p, room), room);
+	peer_say(&p, "POST /echo HTTP/1.1\r\n" CLOSE
+		     "Expect: 100-continue\r\nContent-Length: 4\r\n\r\n");
+	served_wait(&s, "H:/echo");
+	assert_int_equal(http_exchanges(s.http), 1);
+	peer_say(&p, "body");
+	peer_wait_end(&p);
+	assert_has(p.in.data, "\r\n\r\nbody");
+	peer_close(&p);
+}
+
 static void an_answer_may_come_later(void **state)
 {
 	struct peer p;
@@ -133,6 +167,32 @@ static void files_are_sent(void **state)
 		assert_int_equal(body[i], 'a' + (int)(i % 26));
 	assert_has(peer_ask(&s, "GET /empty HTTP/1.1\r\n" CLOSE "\r\n"), "Content-Length: 0\r\n");
 	assert_has(peer_ask(&s, "GET /taken HTTP/1.1\r\n" CLOSE "\r\n"), "\r\n\r\ntaken");
+}
+
+/* What was promised cannot be sent: the client must not take what came for all of it. */
+static void a_file_that_is_shorter_than_told_is_broken_off(void **state)
+{
+	const char *got = peer_ask(&s, "GET /short HTTP/1.1\r\nHost: h\r\n\r\n");
+
+	(void)state;
+	assert_has(got, "Content-Length: 100001\r\n");
+	assert_int_equal(strlen(strstr(got, "\r\n\r\n")), 4 + 100000);
+	assert_has(s.seen.data, "E:0");
+}
+
+static void without_content_there_is_no_length(void **state)
+{
+	struct peer p;
+
+	(void)state;
+	peer_open(&p, &s);
+	peer_say(&p, "GET /nothing HTTP/1.1\r\nHost: h\r\n\r\n"
+		     "GET /hello HTTP/1.1\r\n" CLOSE "\r\n");
+	peer_wait_end(&p);
+	assert_has(p.in.data, "HTTP/1.1 204 No Content\r\n");
+	*strstr(p.in.data, "HTTP/1.1 200") = '\0';
+	assert_hasnt(p.in.data, "Content-Length");
+	peer_close(&p);
 }
 
 static void head_gets_the_headers_of_get_and_nothing_else(void **state)
@@ -415,9 +475,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST_TCP(a_connection_serves_one_request_after_the_other),
 		TEST_TCP(requests_sent_all_at_once_are_answered_in_order),
+		TEST_LOCAL(a_body_is_awaited_even_if_there_is_no_room_to_say_so),
 		TEST_TCP(an_answer_may_come_later),
 		TEST_TCP(a_second_answer_is_none),
 		TEST_TCP(files_are_sent),
+		TEST_TCP(a_file_that_is_shorter_than_told_is_broken_off),
+		TEST_TCP(without_content_there_is_no_length),
 		TEST_TCP(head_gets_the_headers_of_get_and_nothing_else),
 		TEST_TCP(a_stream_comes_in_pieces),
 		TEST_TCP(clients_of_http_1_0_get_a_stream_without_chunks),

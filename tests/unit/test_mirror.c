@@ -50,7 +50,7 @@ static void assert_content(struct mirror *m, const char *path, const char *text)
 	assert_string_equal(got, text);
 }
 
-/* Each with what it is behind it: "a/ a/b g=generated". */
+/* Each with what it is behind it: / a directory, @ a symlink, * generated. */
 static const char *listing(const struct mirror *m)
 {
 	static char text[4096];
@@ -62,8 +62,9 @@ static const char *listing(const struct mirror *m)
 	for (size_t i = 0; i < count; i++) {
 		size_t used = strlen(text);
 
-		snprintf(text + used, sizeof(text) - used, "%s%s%s%s", i ? " " : "", files[i].path,
-			files[i].is_directory ? "/" : "", files[i].generated ? "*" : "");
+		snprintf(text + used, sizeof(text) - used, "%s%s%s%s%s", i ? " " : "",
+			files[i].path, files[i].is_directory ? "/" : "", files[i].target ? "@" : "",
+			files[i].generated ? "*" : "");
 	}
 	mirror_files_free(files, count);
 	return text;
@@ -325,6 +326,50 @@ static void one_of_a_name_that_is_taken_is_refused(void **state)
 	mirror_close(m);
 }
 
+/* Wherever it leads: outside of a cell nobody goes there, and there is nothing on the disk. */
+static void a_symlink_is_remembered_and_never_followed(void **state)
+{
+	const struct scratch *s = *state;
+	struct mirror *m = open_one(state);
+	struct err e = { 0 };
+	uint64_t size;
+
+	assert_int_equal(mirror_put_link(m, "d/l", "/etc", true, &e), 0);
+	assert_string_equal(listing(m), "d/* d/l@*");
+	assert_int_equal(faccessat(s->fd, "sessions/one/d/l", F_OK, AT_SYMLINK_NOFOLLOW), -1);
+	assert_int_equal(mirror_get(m, "d/l", &size, &e), -1);
+	assert_int_equal(e.kind, ERR_INPUT);
+	assert_int_equal(mirror_get(m, "d/l/passwd", &size, &e), -1);
+	assert_int_equal(put(m, "d/l/x", "x", &e), -1);
+	assert_int_equal(e.kind, ERR_INPUT);
+	assert_int_equal(mirror_put_link(m, "../x", "y", true, &e), -1);
+	/* a file in its place, a link in the place of that, none */
+	put_well(m, "d/l", "text");
+	assert_content(m, "d/l", "text");
+	assert_int_equal(mirror_put_link(m, "d/l", "elsewhere", true, &e), 0);
+	assert_int_equal(faccessat(s->fd, "sessions/one/d/l", F_OK, AT_SYMLINK_NOFOLLOW), -1);
+	assert_int_equal(mirror_put_link(m, "d", "x", true, &e), -1);
+	assert_int_equal(mirror_remove(m, "d/l", &e), 0);
+	assert_string_equal(listing(m), "d/*");
+	mirror_close(m);
+}
+
+static void a_run_may_put_one_kind_of_thing_in_the_place_of_another(void **state)
+{
+	struct mirror *m = open_one(state);
+	struct err e = { 0 };
+
+	put_well(m, "a", "1");
+	put_well(m, "b/c", "2");
+	mirror_make_way(m, "a", true);
+	assert_int_equal(mirror_make_dir(m, "a", true, &e), 0);
+	mirror_make_way(m, "b", false);
+	assert_int_equal(mirror_put_link(m, "b", "a", true, &e), 0);
+	mirror_make_way(m, "none", false);
+	assert_string_equal(listing(m), "a/* b@*");
+	mirror_close(m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -342,6 +387,8 @@ int main(void)
 		TEST_IN_SCRATCH(there_are_only_so_many_files_and_directories),
 		TEST_IN_SCRATCH(nothing_is_left_of_one_that_is_closed),
 		TEST_IN_SCRATCH(what_an_earlier_service_left_is_swept),
+		TEST_IN_SCRATCH(a_symlink_is_remembered_and_never_followed),
+		TEST_IN_SCRATCH(a_run_may_put_one_kind_of_thing_in_the_place_of_another),
 		TEST_IN_SCRATCH(one_of_a_name_that_is_taken_is_refused),
 	};
 
