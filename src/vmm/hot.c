@@ -1,12 +1,12 @@
 #include "vmm/hot.h"
 
 #include "base/buf.h"
+#include "base/large.h"
 #include "base/own.h"
 #include "vmm/dirty.h"
 #include "vmm/tables.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 /* So little is between two ranges that one call for both is cheaper. */
 enum { NEAR = 2 };
@@ -63,32 +63,9 @@ int hot_learn(const struct mem *m, uint64_t image_size, struct hot_range *ret,
 	return 0;
 }
 
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25
-#endif
-
-/* How much of a block there is: the rest are holes. */
-static uint64_t count_bytes(int fd, uint64_t from, uint64_t to)
-{
-	uint64_t count = 0;
-
-	while (from < to) {
-		off_t start = lseek(fd, (off_t)from, SEEK_DATA);
-		off_t end = start < 0 ? -1 : lseek(fd, start, SEEK_HOLE);
-
-		if (end < 0 || (uint64_t)start >= to)
-			break;
-		from = (uint64_t)end < to ? (uint64_t)end : to;
-		count += from - (uint64_t)start;
-	}
-	return count;
-}
-
 void hot_join(const struct mem *m, int fd, uint64_t image_at, uint64_t image_size)
 {
-	for (uint64_t at = 0; at + CHUNK <= image_size; at += CHUNK)
-		if (count_bytes(fd, image_at + at, image_at + at + CHUNK) >= CHUNK / 2)
-			madvise(m->host + at, CHUNK, MADV_COLLAPSE);
+	large_join(fd, m->host, image_at, image_size);
 }
 
 void hot_fetch(const struct mem *m, const struct hot_range *ranges, uint32_t count)

@@ -25,9 +25,7 @@ void hot_watch(struct mem *m);
 int hot_learn(const struct mem *m, uint64_t image_size, struct hot_range *ret,
 	uint32_t *ret_written, uint32_t *ret_count, struct err *e);
 
-/* Where the image's pages are memory and nothing else (a memfd), its blocks become large pages: machines then
- * meet all of such a block with one fault, and processors need one entry for it. But for those that are
- * mostly holes, which would cost memory. It takes some milliseconds a block, and is no harm if it cannot. */
+/* Large pages (base/large.h) where the image's pages are memory and nothing else. */
 void hot_join(const struct mem *m, int fd, uint64_t image_at, uint64_t image_size);
 
 /* Makes own copies. It is no harm if it cannot. */

@@ -18,7 +18,7 @@
 #define HOT_AT         (IMAGE - 4096 - HOT_SIZE)
 #define SNAPSHOT_MAGIC 0x6c6c6563746f68ULL /* "hotcell" */
 
-enum { SNAPSHOT_VERSION = 6 };
+enum { SNAPSHOT_VERSION = 7 };
 
 struct header {
 	uint64_t magic;

@@ -462,6 +462,43 @@ bool tables_allow(const struct mem *m, uint64_t address, bool to_write, bool to_
 	       (!to_execute || !(*entry & NO_EXECUTE));
 }
 
+/* ---- fewer of them ---- */
+
+/* What may be read and executed, and nothing else, all over the block. */
+static bool is_text(const struct mem *m, uint64_t number)
+{
+	uint64_t start = number * CHUNK;
+	uint64_t reached = start;
+	bool has_code = false;
+
+	for (uint32_t i = mem_first(m, start); i < m->areas_count; i++) {
+		const struct area *a = &m->areas[i];
+
+		if (a->start >= start + CHUNK)
+			break;
+		if (a->start > reached || a->kind != AREA_FILE || a->protection & PROT_WRITE ||
+			!(a->protection & PROT_READ))
+			return false;
+		has_code = has_code || a->protection & PROT_EXEC;
+		reached = a->end;
+	}
+	return reached >= start + CHUNK && has_code;
+}
+
+void tables_join(struct mem *m)
+{
+	for (uint32_t i = 0; i < m->blocks_count; i++) {
+		struct block *b = &m->blocks[i];
+		uint64_t *entry = directory_entry(m, b->number);
+
+		if (!b->table || !entry || !is_text(m, b->number))
+			continue;
+		*entry = (uint64_t)b->chunk * CHUNK | PRESENT | USER | USED | LEAF;
+		memset(m->host + b->table, 0, PAGE);
+		b->table = 0;
+	}
+}
+
 /* ---- which pages are used ---- */
 
 static void walk_leaves(const struct mem *m, uint64_t table, int level,
