@@ -10,7 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static void join(int fd, uint64_t size)
+/* Where `model` has data. */
+static void join(int fd, int model, uint64_t size)
 {
 	uint64_t room = size + LARGE_PAGE;
 	uint8_t *all = mmap(
@@ -21,7 +22,7 @@ static void join(int fd, uint64_t size)
 		return;
 	map = all + (LARGE_PAGE - (uintptr_t)all % LARGE_PAGE) % LARGE_PAGE;
 	if (mmap(map, size, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED)
-		large_join(fd, map, 0, size);
+		large_join(model, map, 0, size);
 	munmap(all, room);
 }
 
@@ -35,13 +36,15 @@ int snapshot_bring_in(int fd)
 		return -1;
 	/* One that this engine has made is in memory already. */
 	if (fcntl(fd, F_GET_SEALS) >= 0) {
-		join(fd, (uint64_t)status.st_size);
+		join(fd, fd, (uint64_t)status.st_size);
 		return -1;
 	}
 	copy = snapshot_new(&ignored);
-	if (copy < 0 || snapshot_copy(fd, copy, (uint64_t)status.st_size) ||
+	if (copy < 0 || ftruncate(copy, status.st_size))
+		return -1;
+	join(copy, fd, (uint64_t)status.st_size);
+	if (snapshot_copy(fd, copy, (uint64_t)status.st_size) ||
 		fcntl(copy, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
 		return -1;
-	join(copy, (uint64_t)status.st_size);
 	return take_fd(&copy);
 }
