@@ -1,5 +1,6 @@
 #include "base/large.h"
 
+#include <stdbool.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -25,9 +26,40 @@ static uint64_t count_bytes(int fd, uint64_t from, uint64_t to)
 	return count;
 }
 
+static bool is_mostly_data(int fd, uint64_t at)
+{
+	return count_bytes(fd, at, at + LARGE_PAGE) >= LARGE_PAGE / 2;
+}
+
+/* Those that follow each other in one call: it waits for all processors to empty their queues, which takes
+ * longer than all the rest. */
+static void collapse(const uint8_t *map, uint64_t from, uint64_t to)
+{
+	if (from < to)
+		madvise((void *)(uintptr_t)(map + from), to - from, MADV_COLLAPSE);
+}
+
+static void join(int fd, int model, const uint8_t *map, uint64_t at, uint64_t size)
+{
+	uint64_t from = 0;
+
+	for (uint64_t done = 0; done + LARGE_PAGE <= size; done += LARGE_PAGE) {
+		/* The kernel takes those with nothing in them for gone. */
+		if (is_mostly_data(model, at + done) &&
+			(model == fd || pwrite(fd, "", 1, (off_t)(at + done)) == 1))
+			continue;
+		collapse(map, from, done);
+		from = done + LARGE_PAGE;
+	}
+	collapse(map, from, size / LARGE_PAGE * LARGE_PAGE);
+}
+
 void large_join(int fd, const uint8_t *map, uint64_t at, uint64_t size)
 {
-	for (uint64_t done = 0; done + LARGE_PAGE <= size; done += LARGE_PAGE)
-		if (count_bytes(fd, at + done, at + done + LARGE_PAGE) >= LARGE_PAGE / 2)
-			madvise((void *)(uintptr_t)(map + done), LARGE_PAGE, MADV_COLLAPSE);
+	join(fd, fd, map, at, size);
+}
+
+void large_prepare(int fd, const uint8_t *map, int model, uint64_t size)
+{
+	join(fd, model, map, 0, size);
 }

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Where `model` has data. */
+/* As it is, or as it will be when `model` is copied to it. */
 static void join(int fd, int model, uint64_t size)
 {
 	uint64_t room = size + LARGE_PAGE;
@@ -21,8 +21,12 @@ static void join(int fd, int model, uint64_t size)
 	if (all == MAP_FAILED)
 		return;
 	map = all + (LARGE_PAGE - (uintptr_t)all % LARGE_PAGE) % LARGE_PAGE;
-	if (mmap(map, size, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED)
-		large_join(model, map, 0, size);
+	if (mmap(map, size, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
+		model = -1;
+	if (model == fd)
+		large_join(fd, map, 0, size);
+	else if (model >= 0)
+		large_prepare(fd, map, model, size);
 	munmap(all, room);
 }
 
