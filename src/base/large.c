@@ -63,3 +63,10 @@ void large_prepare(int fd, const uint8_t *map, int model, uint64_t size)
 {
 	join(fd, model, map, 0, size);
 }
+
+void large_make(uint8_t *map, uint64_t size)
+{
+	for (uint64_t at = 0; at < size; at += LARGE_PAGE)
+		map[at] = 0;
+	collapse(map, 0, size);
+}

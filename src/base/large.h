@@ -13,5 +13,7 @@
 void large_join(int fd, const uint8_t *map, uint64_t at, uint64_t size);
 /* Likewise, of all of an empty file to which `model` will be copied: that is quicker than the other way round. */
 void large_prepare(int fd, const uint8_t *map, int model, uint64_t size);
+/* Likewise, of a file to be written in which there is nothing yet, and all of it. */
+void large_make(uint8_t *map, uint64_t size);
 
 #endif

@@ -413,7 +413,7 @@ void snapshot_serve_many(struct hotcell *h, int fd)
 	auto_close int copy = -1;
 
 	for (struct snapshot *s = h->snapshots; s; s = s->next) {
-		if (s->fd != fd || s->serves_many)
+		if (s->fd != fd || s->serves_many || h->never_waits)
 			continue;
 		s->serves_many = true;
 		copy = snapshot_bring_in(fd);

@@ -14,8 +14,8 @@
 static void join(int fd, int model, uint64_t size)
 {
 	uint64_t room = size + LARGE_PAGE;
-	uint8_t *all = mmap(
-		NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	uint8_t *all =
+		mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	uint8_t *map;
 
 	if (all == MAP_FAILED)

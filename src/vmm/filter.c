@@ -367,7 +367,11 @@ size_t filter_compile(struct sock_filter *ret, size_t max)
 {
 	static struct program p;
 
-	p = (struct program){ .at = ret, .max = max };
+	/* Not all of it: clearing what is clear would touch ten pages. */
+	p.at = ret;
+	p.max = max;
+	p.len = p.rules_count = p.stretches_count = 0;
+	p.is_broken = false;
 	if (filter_rules_count + 2UL * socket_options_count > RULES_MAX)
 		return 0;
 	gather(&p);

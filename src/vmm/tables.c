@@ -13,7 +13,6 @@
 #define PRESENT    0x01ULL
 #define WRITABLE   0x02ULL
 #define USER       0x04ULL
-#define ACCESSED   0x20ULL
 #define USED       0x60ULL
 #define LEAF       0x80ULL
 #define NO_EXECUTE (1ULL << 63)
@@ -497,53 +496,4 @@ void tables_join(struct mem *m)
 		memset(m->host + b->table, 0, PAGE);
 		b->table = 0;
 	}
-}
-
-/* ---- which pages are used ---- */
-
-static void walk_leaves(const struct mem *m, uint64_t table, int level,
-	void (*on_leaf)(void *context, uint64_t *entry), void *context)
-{
-	uint64_t *entries = at(m, table);
-
-	for (unsigned i = 0; i < PAGE / 8; i++) {
-		if (!(entries[i] & PRESENT))
-			continue;
-		if (level == 1)
-			on_leaf(context, &entries[i]);
-		else if (!(entries[i] & LEAF))
-			walk_leaves(m, entries[i] & ADDRESS, level - 1, on_leaf, context);
-	}
-}
-
-static void forget_leaf(void *context, uint64_t *entry)
-{
-	(void)context;
-	*entry &= ~ACCESSED;
-}
-
-void tables_forget_use(struct mem *m)
-{
-	walk_leaves(m, AT_PML4, 4, forget_leaf, NULL);
-}
-
-struct listener {
-	void (*on_page)(void *context, uint64_t physical);
-	void *context;
-};
-
-static void tell_leaf(void *context, uint64_t *entry)
-{
-	const struct listener *l = context;
-
-	if (*entry & ACCESSED)
-		l->on_page(l->context, *entry & ADDRESS);
-}
-
-void tables_each_used(
-	const struct mem *m, void (*on_page)(void *context, uint64_t physical), void *context)
-{
-	struct listener l = { on_page, context };
-
-	walk_leaves(m, AT_PML4, 4, tell_leaf, &l);
 }

@@ -39,12 +39,6 @@ void tables_put(struct mem *m, uint64_t *entry, uint64_t value, uint64_t address
  * such block once. */
 void tables_join(struct mem *m);
 
-/* Which pages were used: the first forgets it, the second tells of each. Pages of 4 KiB only, and only if no
- * machine was there before the first and one was in between. */
-void tables_forget_use(struct mem *m);
-void tables_each_used(
-	const struct mem *m, void (*on_page)(void *context, uint64_t physical), void *context);
-
 /* Whether the processor would find an entry with these rights. */
 bool tables_allow(const struct mem *m, uint64_t address, bool to_write, bool to_execute);
 
