@@ -336,9 +336,9 @@ static void gather(struct program *p)
 /* One more of the same kind makes a stretch longer, unless it has rules of its own. */
 static void add_numbers(struct program *p, struct stretch s)
 {
-	const struct stretch *last = &p->stretches[p->stretches_count - 1];
+	size_t count = p->stretches_count;
 
-	if (p->stretches_count && last->kind == s.kind && s.kind != CHECKED)
+	if (count && s.kind != CHECKED && p->stretches[count - 1].kind == s.kind)
 		return;
 	p->stretches[p->stretches_count++] = s;
 }
