@@ -12,7 +12,7 @@
 enum {
 	/* So many pages that are written make a copy of the whole chunk worth it: where one entry of the guest's serves it,
 	 * and where there is one for each page. */
-	MANY = 15,
+	MANY = 30,
 	MANY_BY_PAGES = 40,
 	CHUNKS_MAX = VMM_SPARE_SIZE / CHUNK,
 	PAGES = CHUNK / PAGE,
