@@ -43,6 +43,7 @@ enum {
 	TURN_PAUSE_US = 30000, /* what a container leaves takes the kernel a while */
 	TURN = 5,              /* runs in a row, for those that take part in every round */
 	READY_US = 150000,     /* cells that were made ahead are there, and have rehearsed */
+	RUN_UP_MS = 150, /* of a rate: cells are made, and take their turns; it does not count */
 };
 
 struct line;
@@ -428,7 +429,13 @@ static void measure_latency(unsigned rounds, unsigned seconds)
 
 /* ---- how many there are in a second ---- */
 
-static unsigned work_in_processes(struct line *line, unsigned parallel, long long end)
+/* What counts of a rate. */
+struct slice {
+	long long begin;
+	long long end;
+};
+
+static unsigned work_in_processes(struct line *line, unsigned parallel, const struct slice *slice)
 {
 	unsigned *done = mmap(NULL, PARALLEL_MAX * sizeof(*done), PROT_READ | PROT_WRITE,
 		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -438,9 +445,11 @@ static unsigned work_in_processes(struct line *line, unsigned parallel, long lon
 	for (unsigned i = 0; i < parallel; i++) {
 		pids[i] = fork();
 		if (pids[i] == 0) {
-			do
-				done[i] += line->kind->run(line) >= 0;
-			while (now_ns() < end);
+			while (now_ns() < slice->end) {
+				bool is_good = line->kind->run(line) >= 0;
+
+				done[i] += is_good && now_ns() >= slice->begin;
+			}
 			_exit(0);
 		}
 	}
@@ -470,8 +479,10 @@ static bool slot_start(struct line *line, struct slot *slot)
 	}
 	if (line->kind->run == run_ahead && line->request.isolation == HOTCELL_ISOLATION_VM) {
 		/* Two cells take turns: in one of them another machine gets ready. */
-		struct hotcell_cell *ready = slot->next ? slot->next : make_cell(line);
+		struct hotcell_cell *ready;
 
+		line->request.machine_ends = 1;
+		ready = slot->next ? slot->next : make_cell(line);
 		slot->next = slot->spare ? slot->spare : make_cell(line);
 		slot->spare = ready;
 		slot->request.cell = ready;
@@ -507,7 +518,7 @@ static bool slot_finish(struct line *line, struct slot *slot)
 }
 
 /* One engine, several works at a time: as a service would. */
-static unsigned work_in_engine(struct line *line, unsigned parallel, long long end)
+static unsigned work_in_engine(struct line *line, unsigned parallel, const struct slice *slice)
 {
 	struct slot slots[PARALLEL_MAX] = { 0 };
 	struct hotcell_error e;
@@ -522,8 +533,9 @@ static unsigned work_in_engine(struct line *line, unsigned parallel, long long e
 		for (unsigned i = 0; i < parallel; i++) {
 			if (!slots[i].work || !hotcell_done(slots[i].work))
 				continue;
-			good += slot_finish(line, &slots[i]);
-			if (now_ns() >= end || !slot_start(line, &slots[i]))
+			if (slot_finish(line, &slots[i]) && now_ns() >= slice->begin)
+				good++;
+			if (now_ns() >= slice->end || !slot_start(line, &slots[i]))
 				busy--;
 		}
 	}
@@ -546,14 +558,14 @@ static void measure_rate(unsigned repeats, unsigned ms)
 			struct line *line = &lines[order[i]];
 
 			for (unsigned parallel = 1; parallel <= PARALLEL_MAX; parallel++) {
-				long long start = now_ns();
-				long long end = start + ms * 1000000LL;
+				long long begin = now_ns() + RUN_UP_MS * 1000000LL;
+				const struct slice slice = { begin, begin + ms * 1000000LL };
 				unsigned runs = line->kind->in_engine ?
-							work_in_engine(line, parallel, end) :
-							work_in_processes(line, parallel, end);
+							work_in_engine(line, parallel, &slice) :
+							work_in_processes(line, parallel, &slice);
 
 				printf("rate %s %u %u %lld\n", line->id, parallel, runs,
-					now_ns() - start);
+					now_ns() - begin);
 				fflush(stdout);
 				pause_us(PAUSE_US);
 			}

@@ -40,6 +40,7 @@ struct snapshot {
 	const struct profile *profile;
 	char *program;
 	int fd;
+	bool serves_many;
 };
 
 const struct strings *snapshot_command(const struct tool *tool)
@@ -234,8 +235,7 @@ static int open_file(int dir_fd, const char *name, struct seal *ret, struct err 
 	return take_fd(&fd);
 }
 
-/* Its data and nothing of its holes. */
-static int copy_data(int from, int to, uint64_t size)
+int snapshot_copy(int from, int to, uint64_t size)
 {
 	off_t at = 0;
 
@@ -281,7 +281,7 @@ static int store(int dir_fd, const char *name, int memory_fd)
 	fd = openat(dir_fd, temporary, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -1;
-	if (fstat(memory_fd, &status) || copy_data(memory_fd, fd, (uint64_t)status.st_size) ||
+	if (fstat(memory_fd, &status) || snapshot_copy(memory_fd, fd, (uint64_t)status.st_size) ||
 		fsync(fd) || renameat(dir_fd, temporary, dir_fd, name)) {
 		unlinkat(dir_fd, temporary, 0);
 		return -1;
@@ -324,7 +324,9 @@ static int keep(struct hotcell *h, const struct tool *tool, const struct profile
 {
 	struct snapshot *s = xalloc(sizeof(*s));
 
-	*s = (struct snapshot){ h->snapshots, tool->language, profile, xstrdup(tool->program), fd };
+	*s = (struct snapshot){ h->snapshots, tool->language, profile, xstrdup(tool->program), fd,
+		/* Then whoever made it has seen to that. */
+		!h->cache_dir };
 	h->snapshots = s;
 	return fd;
 }
@@ -404,6 +406,21 @@ int snapshot_get(
 	if (prepare_snapshot(h, tool, profile, e))
 		return -1;
 	return snapshot_find(h, tool, profile);
+}
+
+void snapshot_serve_many(struct hotcell *h, int fd)
+{
+	auto_close int copy = -1;
+
+	for (struct snapshot *s = h->snapshots; s; s = s->next) {
+		if (s->fd != fd || s->serves_many || h->never_waits)
+			continue;
+		s->serves_many = true;
+		copy = snapshot_bring_in(fd);
+		if (copy >= 0)
+			dup3(copy, fd, O_CLOEXEC);
+		return;
+	}
 }
 
 void snapshot_close_all(struct hotcell *h)

@@ -39,6 +39,14 @@ int snapshot_new(struct err *e);
 int snapshot_add(struct hotcell *h, const struct tool *tool, const struct profile *profile,
 	uint64_t key, int *fd, struct err *e);
 
+/* More than one machine will start from the one with this descriptor, and in their own time: from here on it is in
+ * memory, in large pages, unless the engine never waits: it takes some milliseconds, up to a hundred for large ones. It is
+ * no harm if it cannot. */
+void snapshot_serve_many(struct hotcell *h, int fd);
+/* Its parts: a sealed copy that is so, or -1 if that cannot be, or need not; and all of a file but its holes. */
+int snapshot_bring_in(int fd);
+int snapshot_copy(int from, int to, uint64_t size);
+
 void snapshot_close_all(struct hotcell *h);
 
 /* Reads all of every file in the cache, compares it with its seal, and removes what is not right. Tells

@@ -298,6 +298,7 @@ int hotcell_cell_make(struct hotcell *h, const struct hotcell_request *request,
 		wants_driver(h, request, &tool, profile)) {
 		failed = driver_open(*ret, &tool, profile, &e);
 	} else if (!failed && profile) {
+		snapshot_serve_many(h, fd);
 		warm_request_rehearsal(language, &rehearsal);
 		failed = line_open(*ret, profile, fd, request->cell_ends || request->machine_ends,
 			&rehearsal, &e);

@@ -178,15 +178,22 @@ static int start_run(struct keeper *k, struct msg_exec *m, int fd, struct err *e
 static void start_warm(struct keeper *k, const struct msg_exec *m, int fd)
 {
 	auto_close int snapshot = fd;
+	bool is_once = m->warm == EXEC_WARM_START_ONCE;
+	bool is_next = k->program.pid > 0;
 
 	k->in_warm = false;
-	if (k->program.pid > 0) {
+	/* Spare memory goes from hand to hand: whoever had it is dead. */
+	if (is_next || is_once)
 		program_end_all(&k->program);
+	if (is_next) {
 		k->files.touched = true;
 		/* Unless nothing ran in it since files were put there for the next run. */
 		if (!k->files.kept && files_clear(&k->files, k->options->tmp, &k->warm_error))
 			return;
 	}
+	/* The second machine of a cell will not be the last. */
+	if (is_next && is_once)
+		vmm_open_spare();
 	warm_start(&k->warm, &k->program, m, k->options, take_fd(&snapshot), &k->warm_error);
 }
 

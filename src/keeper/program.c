@@ -143,7 +143,7 @@ static int become(const struct start *s)
 	set_limits(s->exec, s->options);
 	default_signals();
 	if (s->options->runs_vmm)
-		return vmm_become(s->warm_fd, s->line_fd, s->snapshot_fd);
+		return vmm_become(s->exec, s->warm_fd, s->line_fd, s->snapshot_fd);
 	execve(exec_argv(s->exec)[0], (char *const *)(uintptr_t)exec_argv(s->exec),
 		(char *const *)(uintptr_t)exec_env(s->exec));
 	return errno;

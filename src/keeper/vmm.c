@@ -48,6 +48,23 @@ void vmm_read_stats(struct vm_counts *ret)
 	ret->missing_call[call_name_length(ret->missing_call, VMM_CALL_NAME_MAX - 1)] = '\0';
 }
 
+/* ---- memory for one machine after the other ---- */
+
+static bool has_spare;
+
+/* Sealed for the same reason. */
+void vmm_open_spare(void)
+{
+	auto_close int fd = -1;
+
+	if (has_spare)
+		return;
+	fd = memfd_create("spare", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	has_spare = fd >= 0 && ftruncate(fd, VMM_SPARE_SIZE) == 0 &&
+		    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0 &&
+		    dup3(fd, VMM_SPARE_FD, O_CLOEXEC) >= 0;
+}
+
 /* ---- its command ---- */
 
 /* One at a time, as the keeper runs programs; written before vfork, whose child may write nothing. */
@@ -113,7 +130,7 @@ const char *const *vmm_write_warm_command(const struct msg_exec *exec)
 	return words;
 }
 
-int vmm_become(int warm_fd, int line_fd, int snapshot_fd)
+int vmm_become(const struct msg_exec *exec, int warm_fd, int line_fd, int snapshot_fd)
 {
 	static const char *const no_environment[] = { NULL };
 
@@ -121,6 +138,9 @@ int vmm_become(int warm_fd, int line_fd, int snapshot_fd)
 		return errno;
 	fcntl(VMM_PROC_FD, F_SETFD, 0); /* these may be absent */
 	fcntl(VMM_STATS_FD, F_SETFD, 0);
+	/* Nobody else has it, and nobody before him is alive. */
+	if (has_spare && exec->warm == EXEC_WARM_START_ONCE)
+		fcntl(VMM_SPARE_FD, F_SETFD, 0);
 	if ((warm_fd >= 0 && dup2(warm_fd, VMM_WARM_FD) < 0) ||
 		(line_fd >= 0 && dup2(line_fd, VMM_LINE_FD) < 0) ||
 		(snapshot_fd >= 0 && dup2(snapshot_fd, VMM_SNAPSHOT_FD) < 0))

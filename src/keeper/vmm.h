@@ -11,12 +11,16 @@ void vmm_open_stats(void);
 void vmm_clear_stats(void);
 void vmm_read_stats(struct vm_counts *ret);
 
+/* Memory at VMM_SPARE_FD for machines that serve one run each: whoever is started then has it. For cells that have one
+ * after the other; without it they do, too. */
+void vmm_open_spare(void);
+
 /* NULL-terminated; points into `exec`, and is valid until the next one is written. */
 const char *const *vmm_write_command(
 	const struct msg_exec *exec, const struct keeper_options *options);
 /* For one that starts from a snapshot. */
 const char *const *vmm_write_warm_command(const struct msg_exec *exec);
 /* In a child: becomes the VMM with the command written last; -1 = no such descriptor. Returns an errno if it cannot. */
-int vmm_become(int warm_fd, int line_fd, int snapshot_fd);
+int vmm_become(const struct msg_exec *exec, int warm_fd, int line_fd, int snapshot_fd);
 
 #endif

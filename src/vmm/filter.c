@@ -168,14 +168,32 @@ const struct filter_rule filter_rules[] = {
 
 const size_t filter_rules_count = COUNT(filter_rules);
 
-enum { RULES_MAX = 512 };
+/* ---- the program ----
+ *
+ * The kernel converts and compiles it, and goes through it for every call that there is, whenever it is installed: for
+ * a long one that takes a tenth of what a machine takes. So it is short. The numbers of calls are cut into stretches
+ * that are allowed, or absent, or one call whose arguments matter; which one it is, is searched by halves. */
+
+enum { RULES_MAX = 512, STRETCHES_MAX = 2 * RULES_MAX + 1, TO_BE_SET = 255 };
+
+enum kind { ABSENT, ALLOWED, CHECKED };
+
+struct stretch {
+	uint32_t start; /* it ends where the next one starts */
+	enum kind kind;
+	size_t from; /* CHECKED: its rules */
+	size_t to;
+};
 
 struct program {
 	struct sock_filter *at;
 	size_t len;
 	size_t max;
+	bool is_broken;
 	const struct filter_rule *rules[RULES_MAX]; /* sorted by their calls */
 	size_t rules_count;
+	struct stretch stretches[STRETCHES_MAX];
+	size_t stretches_count;
 };
 
 static void add(struct program *p, struct sock_filter instruction)
@@ -188,69 +206,112 @@ static void add(struct program *p, struct sock_filter instruction)
 #define STATEMENT(code, k)     ((struct sock_filter)BPF_STMT(code, k))
 #define JUMP(code, k, yes, no) ((struct sock_filter)BPF_JUMP(code, k, yes, no))
 
-static void add_rule(struct program *p, const struct filter_rule *r)
+static void add_load(struct program *p, const struct filter_check *c)
 {
-	/* Three instructions for a check, one to pass: all that are left are skipped together. */
-	uint8_t left = 1;
-
-	for (int i = 0; i < FILTER_CHECKS_MAX; i++)
-		left = (uint8_t)(left + (r->checks[i].mask ? 3 : 0));
-	for (int i = 0; i < FILTER_CHECKS_MAX; i++) {
-		const struct filter_check *c = &r->checks[i];
-
-		if (!c->mask)
-			continue;
-		left = (uint8_t)(left - 3);
-		add(p, STATEMENT(BPF_LD | BPF_W | BPF_ABS,
-			       (uint32_t)offsetof(struct seccomp_data, args) + 8U * c->argument));
+	add(p, STATEMENT(BPF_LD | BPF_W | BPF_ABS,
+		       (uint32_t)offsetof(struct seccomp_data, args) + 8U * c->argument));
+	if (c->mask != ALL)
 		add(p, STATEMENT(BPF_ALU | BPF_AND | BPF_K, c->mask));
-		add(p, JUMP(BPF_JMP | BPF_JEQ | BPF_K, c->value, 0, left));
-	}
-	add(p, STATEMENT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
 }
 
-/* All rules of one call. */
-static void add_call(struct program *p, size_t from, size_t to)
+static bool look_at_the_same(const struct filter_check *a, const struct filter_check *b)
 {
-	add(p, JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)p->rules[from]->number, 1, 0));
-	add(p, STATEMENT(BPF_RET | BPF_K, OTHERWISE));
-	for (size_t i = from; i < to; i++)
-		add_rule(p, p->rules[i]);
-	add(p, STATEMENT(BPF_RET | BPF_K, OTHERWISE));
+	return a->argument == b->argument && a->mask == b->mask;
 }
 
-/* By halves: the kernel goes through it for every call that there is when it is installed, which for a
- * plain list takes longer than making a machine. A conditional jump reaches 255 instructions: one that
- * reaches anywhere follows it. */
+/* Rules that differ in the value of their last check only. */
+static bool are_alike(const struct filter_rule *a, const struct filter_rule *b)
+{
+	return look_at_the_same(&a->checks[0], &b->checks[0]) &&
+	       look_at_the_same(&a->checks[1], &b->checks[1]) &&
+	       (!a->checks[1].mask || a->checks[0].value == b->checks[0].value);
+}
+
+/* The argument is loaded once for all of them. Whoever passes goes to where add_call() says. */
+static size_t add_alike(struct program *p, size_t from, size_t to)
+{
+	const struct filter_check *first = p->rules[from]->checks;
+	int last = first[1].mask ? 1 : 0;
+	size_t end = from + 1;
+
+	while (end < to && are_alike(p->rules[from], p->rules[end]))
+		end++;
+	add_load(p, &first[0]);
+	if (last) {
+		size_t skipped = (first[1].mask == ALL ? 1U : 2U) + end - from;
+
+		add(p, JUMP(BPF_JMP | BPF_JEQ | BPF_K, first[0].value, 0, (uint8_t)skipped));
+		add_load(p, &first[1]);
+		p->is_broken |= skipped >= TO_BE_SET;
+	}
+	for (size_t i = from; i < end; i++)
+		add(p, JUMP(BPF_JMP | BPF_JEQ | BPF_K, p->rules[i]->checks[last].value, TO_BE_SET,
+			       0));
+	return end;
+}
+
+/* All rules of one call, of which one must be met. */
+static void add_call(struct program *p, const struct stretch *s)
+{
+	size_t start = p->len;
+
+	for (size_t at = s->from; at < s->to;)
+		at = add_alike(p, at, s->to);
+	add(p, STATEMENT(BPF_RET | BPF_K, OTHERWISE));
+	for (size_t i = start; i < p->len && i < p->max; i++)
+		if (p->at[i].jt == TO_BE_SET)
+			p->at[i].jt = (uint8_t)(p->len - i - 1);
+	add(p, STATEMENT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+	p->is_broken |= p->len - start >= TO_BE_SET;
+}
+
+static void add_stretch(struct program *p, const struct stretch *s)
+{
+	if (s->kind == CHECKED)
+		add_call(p, s);
+	else
+		add(p, STATEMENT(BPF_RET | BPF_K,
+			       s->kind == ALLOWED ? SECCOMP_RET_ALLOW : OTHERWISE));
+}
+
+/* A conditional jump reaches 255 instructions: for more, one that reaches anywhere follows it. */
 static void add_search(struct program *p, size_t from, size_t to)
 {
 	size_t middle = from + (to - from) / 2;
-	size_t jump;
+	uint32_t start = p->stretches[middle].start;
+	size_t jump = p->len;
 
-	while (middle > from && p->rules[middle - 1]->number == p->rules[middle]->number)
-		middle--;
-	if (middle == from)
-		while (middle < to && p->rules[middle]->number == p->rules[from]->number)
-			middle++;
-	if (middle == to) {
-		add_call(p, from, to);
+	if (to - from == 1) {
+		add_stretch(p, &p->stretches[from]);
 		return;
 	}
-	add(p, JUMP(BPF_JMP | BPF_JGE | BPF_K, (uint32_t)p->rules[middle]->number, 0, 1));
-	jump = p->len;
-	add(p, STATEMENT(BPF_JMP | BPF_JA, 0));
+	add(p, JUMP(BPF_JMP | BPF_JGE | BPF_K, start, 0, 0));
 	add_search(p, from, middle);
-	if (jump < p->max)
-		p->at[jump].k = (uint32_t)(p->len - jump - 1);
+	if (p->len - jump - 1 <= 255) {
+		if (jump < p->max)
+			p->at[jump].jt = (uint8_t)(p->len - jump - 1);
+	} else {
+		p->len = jump;
+		add(p, JUMP(BPF_JMP | BPF_JGE | BPF_K, start, 0, 1));
+		add(p, STATEMENT(BPF_JMP | BPF_JA, 0));
+		add_search(p, from, middle);
+		if (jump + 1 < p->max)
+			p->at[jump + 1].k = (uint32_t)(p->len - jump - 2);
+	}
 	add_search(p, middle, to);
 }
 
+/* By their calls; those that are alike side by side, and else as they stand in the table. */
 static int compare(const void *a, const void *b)
 {
 	const struct filter_rule *x = *(const struct filter_rule *const *)a;
 	const struct filter_rule *y = *(const struct filter_rule *const *)b;
 
-	return x->number - y->number;
+	if (x->number != y->number)
+		return x->number - y->number;
+	if (x->checks[1].mask && y->checks[1].mask && x->checks[0].value != y->checks[0].value)
+		return x->checks[0].value < y->checks[0].value ? -1 : 1;
+	return (x > y) - (x < y);
 }
 
 static void gather(struct program *p)
@@ -272,20 +333,55 @@ static void gather(struct program *p)
 	qsort(p->rules, p->rules_count, sizeof(struct filter_rule *), compare);
 }
 
+/* One more of the same kind makes a stretch longer, unless it has rules of its own. */
+static void add_numbers(struct program *p, struct stretch s)
+{
+	size_t count = p->stretches_count;
+
+	if (count && s.kind != CHECKED && p->stretches[count - 1].kind == s.kind)
+		return;
+	p->stretches[p->stretches_count++] = s;
+}
+
+static void cut(struct program *p)
+{
+	uint32_t next = 0;
+
+	for (size_t from = 0, to; from < p->rules_count; from = to) {
+		uint32_t number = (uint32_t)p->rules[from]->number;
+		bool is_checked = true;
+
+		for (to = from; to < p->rules_count && (uint32_t)p->rules[to]->number == number;
+			to++)
+			is_checked = is_checked && p->rules[to]->checks[0].mask;
+		if (number > next)
+			add_numbers(p, (struct stretch){ .start = next, .kind = ABSENT });
+		add_numbers(
+			p, (struct stretch){ number, is_checked ? CHECKED : ALLOWED, from, to });
+		next = number + 1;
+	}
+	add_numbers(p, (struct stretch){ .start = next, .kind = ABSENT });
+}
+
 size_t filter_compile(struct sock_filter *ret, size_t max)
 {
 	static struct program p;
 
-	p = (struct program){ .at = ret, .max = max };
+	/* Not all of it: clearing what is clear would touch ten pages. */
+	p.at = ret;
+	p.max = max;
+	p.len = p.rules_count = p.stretches_count = 0;
+	p.is_broken = false;
 	if (filter_rules_count + 2UL * socket_options_count > RULES_MAX)
 		return 0;
 	gather(&p);
+	cut(&p);
 	add(&p, STATEMENT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch)));
 	add(&p, JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0));
 	add(&p, STATEMENT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
 	add(&p, STATEMENT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)));
-	add_search(&p, 0, p.rules_count);
-	return p.len <= max ? p.len : 0;
+	add_search(&p, 0, p.stretches_count);
+	return p.len <= max && !p.is_broken ? p.len : 0;
 }
 
 int filter_install(struct err *e)

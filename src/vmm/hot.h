@@ -1,9 +1,9 @@
-/* hot: the pages of a snapshot that nearly every run needs.
+/* hot: the pages of a snapshot that nearly every run writes.
  *
- * A new machine meets each of them with a fault, which on some hosts takes 7 µs; several hundred make most of
- * what a machine costs that is used once. So they are learnt from a rehearsal when the snapshot is made, and a
- * machine that starts from it has its own copies of them before it begins: KVM then finds up to eight with
- * one fault. */
+ * A new machine meets each page with a fault, which on some hosts takes 7 µs, and more if it must be copied then;
+ * several hundred make most of what a machine costs that is used once. So those that will be written are learnt from a
+ * rehearsal when the snapshot is made, and a machine that starts from it has its own copies of them before it begins: KVM
+ * then finds up to eight with one fault. Copies of those that are only read would cost more than they save. */
 #ifndef HOTCELL_VMM_HOT_H
 #define HOTCELL_VMM_HOT_H
 
@@ -19,15 +19,11 @@ struct hot_range {
 
 enum { HOT_RANGES_MAX = 7680, HOT_SIZE = HOT_RANGES_MAX * sizeof(struct hot_range) };
 
-/* From here on it is noted what is used; there must be no machine yet. */
-void hot_watch(struct mem *m);
-/* What was, since then: first the ranges that were written, then those that were not. Returns 0 or -1. */
-int hot_learn(const struct mem *m, uint64_t image_size, struct hot_range *ret,
-	uint32_t *ret_written, uint32_t *ret_count, struct err *e);
+/* What was written since the image was mapped. Returns 0 or -1. */
+int hot_learn(const struct mem *m, uint64_t image_size, struct hot_range *ret, uint32_t *ret_count,
+	struct err *e);
 
-/* Where the image's pages are memory and nothing else (a memfd), its blocks become large pages: machines then
- * meet all of such a block with one fault, and processors need one entry for it. But for those that are
- * mostly holes, which would cost memory. It takes some milliseconds a block, and is no harm if it cannot. */
+/* Large pages (base/large.h) where the image's pages are memory and nothing else. */
 void hot_join(const struct mem *m, int fd, uint64_t image_at, uint64_t image_size);
 
 /* Makes own copies. It is no harm if it cannot. */

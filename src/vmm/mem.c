@@ -16,6 +16,10 @@
 #define EAGER_MAX (64UL << 20)
 #define LAZY_MIN  (64UL << 10)
 
+/* For machines that start from a snapshot, and for others. */
+#define SPARE      (32UL << 20)
+#define FIRST_SLOT (128UL << 20)
+
 void *mem_grow(void *old, uint32_t *room, uint32_t wanted, size_t size)
 {
 	if (wanted <= *room)
@@ -44,7 +48,9 @@ static void *reserve(uint64_t size)
 
 int mem_open(struct mem *m, uint64_t size, struct err *e)
 {
-	*m = (struct mem){ .size = size / CHUNK * CHUNK };
+	/* Without the edits, which have no content: that would touch two dozen pages. */
+	memset(m, 0, offsetof(struct mem, edits));
+	m->size = size / CHUNK * CHUNK;
 	m->host = reserve(m->size);
 	if (!m->host)
 		return err_sys(
@@ -99,8 +105,11 @@ int mem_attach(struct mem *m, struct vcpu *cpu, struct err *e)
 
 	m->cpu = cpu;
 	m->in_slots = 0;
-	/* The first slots hold what is there already; later ones come as they are needed. */
-	wanted = wanted < (128UL << 20) ? (128UL << 20) : wanted;
+	/* The first slot holds what is there already and some more; later ones come as they are needed. KVM takes
+	 * time and memory for all of a slot when it is made, and when it goes. */
+	wanted += m->snapshot_chunks ? SPARE : 0;
+	if (!m->snapshot_chunks && wanted < FIRST_SLOT)
+		wanted = FIRST_SLOT;
 	wanted = wanted > m->size ? m->size : wanted;
 	if (vcpu_add_memory(cpu, 0, wanted, m->host, e))
 		return -1;

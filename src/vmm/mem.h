@@ -78,7 +78,6 @@ struct mem {
 	uint64_t tables_end;
 	uint32_t extra_tables[EXTRA_TABLES_MAX]; /* chunks that hold page tables */
 	uint32_t extra_tables_count;
-	struct edit edits[EDITS_MAX];
 	uint32_t edits_count;
 	bool is_broken; /* the editor failed: the tables are not what we think, and nothing may run */
 	uint64_t heap_start;
@@ -87,6 +86,7 @@ struct mem {
 	/* Physical ranges behind which something else is mapped than at the snapshot. */
 	struct remap *remaps;
 	uint32_t remaps_count, remaps_room;
+	struct edit edits[EDITS_MAX]; /* the last: see mem_open() */
 };
 
 /* Plain memory with nothing in it but what the processor needs. */

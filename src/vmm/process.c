@@ -10,6 +10,7 @@
 #include "vmm/pids.h"
 #include "vmm/processor.h"
 #include "vmm/signal.h"
+#include "vmm/spare.h"
 #include "vmm/thread.h"
 #include "vmm/tick.h"
 #include "vmm/warm.h"
@@ -93,9 +94,9 @@ static int64_t do_fork(struct guest *g, const uint64_t a[6])
 	int news[2];
 	pid_t pid;
 
-	if (vcpu_get_xsave(&g->cpu, &xsave) || pipe2(news, O_CLOEXEC))
-		return -ENOMEM;
 	warm_spoil(g); /* a child may outlive the run */
+	if (spare_leave(&g->mem) || vcpu_get_xsave(&g->cpu, &xsave) || pipe2(news, O_CLOEXEC))
+		return -ENOMEM;
 	pid = fork();
 	result = pid < 0 ? -errno : pid;
 	close(news[pid == 0 ? 0 : 1]);

@@ -5,6 +5,7 @@
 #include "vmm/dirty.h"
 #include "vmm/recipe.h"
 #include "vmm/snapshot_inner.h"
+#include "vmm/spare.h"
 #include "vmm/stub/layout.h"
 #include "vmm/tables.h"
 #include "vmm/thread.h"
@@ -47,14 +48,21 @@ uint64_t snapshot_image_size(void)
 	return (uint64_t)snapshot_header()->next_chunk * CHUNK;
 }
 
+/* At the boundary of a large page, since it may have some. What is left of the room is no harm. */
 static int map_file(int fd, struct err *e)
 {
 	struct stat status;
+	uint8_t *room;
 	void *map;
 
 	if (fstat(fd, &status) || (uint64_t)status.st_size < IMAGE)
 		return err_set(e, ERR_SYSTEM, "the snapshot is cut short");
-	map = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, fd, 0);
+	room = mmap(NULL, (size_t)status.st_size + CHUNK, PROT_NONE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (room == MAP_FAILED)
+		return err_sys(e, "room for the snapshot");
+	map = mmap(room + (CHUNK - (uintptr_t)room % CHUNK) % CHUNK, (size_t)status.st_size,
+		PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0);
 	if (map == MAP_FAILED)
 		return err_sys(e, "map the snapshot");
 	file_fd = fd;
@@ -231,9 +239,20 @@ static int map_image(struct guest *g, uint64_t from, uint64_t to, struct err *e)
 	return 0;
 }
 
-static const struct hot_range *hot_ranges(void)
+/* What a run will write is there before it does so. Spare memory may be more than that, but never much of what the run
+ * may have. */
+static int fetch(struct guest *g, bool for_one_run, struct err *e)
 {
-	return (const struct hot_range *)(const void *)(file + HOT_AT);
+	const struct spare_image image = {
+		.bytes = snapshot_image(),
+		.hot = (const struct hot_range *)(const void *)(file + HOT_AT),
+		.hot_count = snapshot_header()->hot_count,
+	};
+
+	if (for_one_run && spare_take(&g->mem, &image, (uint32_t)(g->memory_bytes / 16 / CHUNK), e))
+		return -1;
+	hot_fetch(&g->mem, image.hot, image.hot_count);
+	return 0;
 }
 
 int snapshot_load(struct guest *g, int fd, uint64_t memory_size, bool for_one_run, struct err *e)
@@ -254,8 +273,8 @@ int snapshot_load(struct guest *g, int fd, uint64_t memory_size, bool for_one_ru
 		return -1;
 	if (!for_one_run)
 		dirty_map_no_more_than_touched(g->mem.host, snapshot_image_size());
-	hot_fetch(&g->mem, hot_ranges(),
-		for_one_run ? snapshot_header()->hot_count : snapshot_header()->hot_written);
+	if (fetch(g, for_one_run, e))
+		return -1;
 	return new_machine(g, e) || snapshot_make_descriptors(e) || begin(g, e) ? -1 : 0;
 }
 
@@ -266,20 +285,19 @@ int snapshot_watch_use(struct guest *g, int fd, struct err *e)
 	if (map_file(fd, e) || snapshot_read_books(g, e) ||
 		map_image(g, 0, snapshot_image_size(), e))
 		return -1;
-	hot_watch(&g->mem);
 	return new_machine(g, e) || begin(g, e) ? -1 : 0;
 }
 
 int snapshot_write_use(struct guest *g, bool stays, struct err *e)
 {
 	static struct hot_range ranges[HOT_RANGES_MAX];
-	uint32_t counts[2]; /* hot_written, hot_count */
+	uint32_t count;
 
-	if (hot_learn(&g->mem, snapshot_image_size(), ranges, &counts[0], &counts[1], e))
+	if (hot_learn(&g->mem, snapshot_image_size(), ranges, &count, e))
 		return -1;
 	if (pwrite(file_fd, ranges, HOT_SIZE, (off_t)HOT_AT) != HOT_SIZE ||
-		pwrite(file_fd, counts, sizeof(counts), offsetof(struct header, hot_written)) !=
-			sizeof(counts))
+		pwrite(file_fd, &count, sizeof(count), offsetof(struct header, hot_count)) !=
+			sizeof(count))
 		return err_sys(e, "write what the snapshot's program uses");
 	if (stays)
 		hot_join(&g->mem, file_fd, IMAGE, snapshot_image_size());
@@ -391,6 +409,7 @@ int snapshot_reset(struct guest *g, struct err *e)
 	}
 	for (int i = 0; i < count; i++)
 		put_back(m, &dirty[i]);
+	spare_reset(m, snapshot_image());
 	if (used > end)
 		madvise(m->host + end, used - end, MADV_DONTNEED);
 	if (snapshot_read_books(g, e) || (!same_machine && new_machine(g, e)))

@@ -151,7 +151,7 @@ static bool are_hot(const uint8_t *file, const struct header *h)
 {
 	const struct hot_range *at = (const struct hot_range *)(const void *)(file + HOT_AT);
 
-	if (h->hot_written > h->hot_count || h->hot_count > HOT_RANGES_MAX)
+	if (h->hot_count > HOT_RANGES_MAX)
 		return false;
 	for (uint32_t i = 0; i < h->hot_count; i++)
 		if (at[i].start >= at[i].end ||

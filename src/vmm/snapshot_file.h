@@ -18,7 +18,7 @@
 #define HOT_AT         (IMAGE - 4096 - HOT_SIZE)
 #define SNAPSHOT_MAGIC 0x6c6c6563746f68ULL /* "hotcell" */
 
-enum { SNAPSHOT_VERSION = 6 };
+enum { SNAPSHOT_VERSION = 8 };
 
 struct header {
 	uint64_t magic;
@@ -43,8 +43,7 @@ struct header {
 	uint32_t threads_count;
 	int32_t current;
 	uint64_t ns_per_tsc_32;
-	uint32_t hot_written; /* of the ranges at HOT_AT */
-	uint32_t hot_count;   /* of all of them; 0: nothing is known */
+	uint32_t hot_count; /* of the ranges at HOT_AT; 0: nothing is known */
 	struct signal_action actions[SIGNALS_MAX + 1];
 	char exe[PATH_SIZE];
 	char comm[16];

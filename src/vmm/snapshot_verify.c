@@ -76,7 +76,6 @@ static int verify_books(struct guest *g, struct err *e)
 	snapshot_add_books(g, snapshot_header()->names_count, &taken, true, &books);
 	h = (struct header *)(void *)books.data;
 	h->memory_size = snapshot_header()->memory_size; /* a larger limit makes more room */
-	h->hot_written = snapshot_header()->hot_written;
 	h->hot_count = snapshot_header()->hot_count;
 	for (size_t at = 0; at < books.len; at++)
 		if ((uint8_t)books.data[at] != file[at])

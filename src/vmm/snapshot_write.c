@@ -2,6 +2,7 @@
 
 #include "base/own.h"
 #include "vmm/snapshot_inner.h"
+#include "vmm/tables.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -155,6 +156,7 @@ int snapshot_write(struct guest *g, int fd, struct err *e)
 
 	if (vcpu_get_xsave(&g->cpu, &guest_thread(g)->xsave))
 		return err_sys(e, "KVM_GET_XSAVE");
+	tables_join(&g->mem);
 	if (take_descriptors(&taken, e) == 0)
 		snapshot_add_books(g, g->mem.names_count, &taken, false, &books);
 	buf_free(&taken.recipes);

@@ -13,7 +13,6 @@
 #define PRESENT    0x01ULL
 #define WRITABLE   0x02ULL
 #define USER       0x04ULL
-#define ACCESSED   0x20ULL
 #define USED       0x60ULL
 #define LEAF       0x80ULL
 #define NO_EXECUTE (1ULL << 63)
@@ -462,51 +461,39 @@ bool tables_allow(const struct mem *m, uint64_t address, bool to_write, bool to_
 	       (!to_execute || !(*entry & NO_EXECUTE));
 }
 
-/* ---- which pages are used ---- */
+/* ---- fewer of them ---- */
 
-static void walk_leaves(const struct mem *m, uint64_t table, int level,
-	void (*on_leaf)(void *context, uint64_t *entry), void *context)
+/* What may be read and executed, and nothing else, all over the block. */
+static bool is_text(const struct mem *m, uint64_t number)
 {
-	uint64_t *entries = at(m, table);
+	uint64_t start = number * CHUNK;
+	uint64_t reached = start;
+	bool has_code = false;
 
-	for (unsigned i = 0; i < PAGE / 8; i++) {
-		if (!(entries[i] & PRESENT))
-			continue;
-		if (level == 1)
-			on_leaf(context, &entries[i]);
-		else if (!(entries[i] & LEAF))
-			walk_leaves(m, entries[i] & ADDRESS, level - 1, on_leaf, context);
+	for (uint32_t i = mem_first(m, start); i < m->areas_count; i++) {
+		const struct area *a = &m->areas[i];
+
+		if (a->start >= start + CHUNK)
+			break;
+		if (a->start > reached || a->kind != AREA_FILE || a->protection & PROT_WRITE ||
+			!(a->protection & PROT_READ))
+			return false;
+		has_code = has_code || a->protection & PROT_EXEC;
+		reached = a->end;
 	}
+	return reached >= start + CHUNK && has_code;
 }
 
-static void forget_leaf(void *context, uint64_t *entry)
+void tables_join(struct mem *m)
 {
-	(void)context;
-	*entry &= ~ACCESSED;
-}
+	for (uint32_t i = 0; i < m->blocks_count; i++) {
+		struct block *b = &m->blocks[i];
+		uint64_t *entry = directory_entry(m, b->number);
 
-void tables_forget_use(struct mem *m)
-{
-	walk_leaves(m, AT_PML4, 4, forget_leaf, NULL);
-}
-
-struct listener {
-	void (*on_page)(void *context, uint64_t physical);
-	void *context;
-};
-
-static void tell_leaf(void *context, uint64_t *entry)
-{
-	const struct listener *l = context;
-
-	if (*entry & ACCESSED)
-		l->on_page(l->context, *entry & ADDRESS);
-}
-
-void tables_each_used(
-	const struct mem *m, void (*on_page)(void *context, uint64_t physical), void *context)
-{
-	struct listener l = { on_page, context };
-
-	walk_leaves(m, AT_PML4, 4, tell_leaf, &l);
+		if (!b->table || !entry || !is_text(m, b->number))
+			continue;
+		*entry = (uint64_t)b->chunk * CHUNK | PRESENT | USER | USED | LEAF;
+		memset(m->host + b->table, 0, PAGE);
+		b->table = 0;
+	}
 }

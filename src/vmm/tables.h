@@ -34,11 +34,10 @@ void tables_unbind(struct mem *m, struct block *block);
 /* Writes an entry: at once if it is absent, else by the editor, in mem_flush(). */
 void tables_put(struct mem *m, uint64_t *entry, uint64_t value, uint64_t address);
 
-/* Which pages were used: the first forgets it, the second tells of each. Pages of 4 KiB only, and only if no
- * machine was there before the first and one was in between. */
-void tables_forget_use(struct mem *m);
-void tables_each_used(
-	const struct mem *m, void (*on_page)(void *context, uint64_t physical), void *context);
+/* A program's code and the constants beside it get one large entry for each block that they fill, in which the
+ * constants can be executed, too. For the memory of a machine that is no more: others start from it, and meet each
+ * such block once. */
+void tables_join(struct mem *m);
 
 /* Whether the processor would find an entry with these rights. */
 bool tables_allow(const struct mem *m, uint64_t address, bool to_write, bool to_execute);

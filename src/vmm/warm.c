@@ -28,7 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FAILED = 125, STREAMS = 3, PIDS_FROM = 1000000, PIDS = 1000000 };
+enum { FAILED = 125, SOON_MS = 5, STREAMS = 3, PIDS_FROM = 1000000, PIDS = 1000000 };
 
 static enum warm_mode mode;
 static bool rehearses_after; /* once the snapshot is made */
@@ -147,11 +147,13 @@ static void tell_exited(uint8_t status)
 
 /* ---- a request ---- */
 
+/* A rehearsal is for the time until somebody comes, and where machines are made for one run each and as fast as it goes,
+ * that is soon. */
 static bool is_waited_for(void)
 {
 	struct pollfd line = { .fd = VMM_LINE_FD, .events = POLLIN };
 
-	return poll(&line, 1, 0) > 0;
+	return poll(&line, 1, SOON_MS) > 0;
 }
 
 static void wait_for_request(void)
@@ -161,7 +163,7 @@ static void wait_for_request(void)
 	ssize_t n;
 
 	/* In between nothing in the machine moves, whoever else in it waits for whatever: neither does a signal
-	 * happen. A rehearsal is for the time until somebody comes. */
+	 * happen. */
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, &old);
 	do

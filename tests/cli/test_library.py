@@ -195,6 +195,33 @@ def test_a_machine_for_each_run_finds_nothing_of_the_one_before(programs, name):
     assert all(abs(int(a) - int(b)) > 10 for a, b in zip(pids, pids[1:])), pids
 
 
+# Its memory is another one's from the second machine of a cell on (vmm/spare.h).
+HIDE = ("secret = bytes(b ^ 85 for b in b'not for anybody else' * 2)\\nkept = [bytearray(secret) for i in range(40000)]\\n"
+        "print(len(kept), end='')")
+SEEK = ("import ctypes, re\\nsecret = bytes(b ^ 85 for b in b'not for anybody else' * 2)\\nfound = seen = 0\\n"
+        "for line in open('/proc/self/maps').read().splitlines():\\n"
+        "  start, end = (int(x, 16) for x in line.split()[0].split('-'))\\n"
+        "  if line.split()[1][:2] == 'rw' and end - start < 1 << 28:\\n"
+        "    seen += 1; found += len(re.findall(re.escape(secret[:24]), ctypes.string_at(start, end - start)))\\n"
+        "print(seen > 3, found < 50, end='')")
+
+
+def test_a_machine_for_each_run_has_no_memory_of_the_one_before(programs):
+    told = in_one_cell(programs, "vm", *[f"9000 40 - {code}" for code in (HIDE, SEEK) * 3], once=True)
+    assert told == ["exited 0 40000|", "exited 0 True True|"] * 3
+
+
+def test_what_is_forked_in_a_machine_for_one_run_has_memory_of_its_own(programs):
+    fork = ("import mmap, os; r, w = os.pipe(); shared = mmap.mmap(-1, 4096); own = bytearray(b'p' * 100000); list = ['p'] * 5000\\n"
+            "if os.fork() == 0:\\n"
+            "  own[:] = b'c' * 100000; list[:] = ['c'] * 5000; shared[0] = 99; more = [str(i) for i in range(20000)]\\n"
+            "  os.write(w, own[:1] + list[-1].encode()); os._exit(len(set(own)))\\n"
+            "said = os.read(r, 9); ended = os.wait()[1] >> 8; more = [str(i) for i in range(20000)]\\n"
+            "print(said, ended, bytes(own[-2:]), list[0], shared[0], len(more), end='')")
+    told = in_one_cell(programs, "vm", *[f"9000 40 - {fork}"] * 4, once=True)
+    assert told == ["exited 0 b'cc' 1 b'pp' p 99 20000|"] * 4
+
+
 # ---- many runs of JavaScript in one warm machine ----
 
 def in_one_machine(programs, *codes):
