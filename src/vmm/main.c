@@ -48,7 +48,7 @@ struct options {
 	bool for_one_run;
 };
 
-static struct guest the_guest;
+static struct guest the_guest = { .cpu = { .vm_fd = -1, .fd = -1 } };
 
 static _Noreturn void fail(const char *format, const char *what)
 {
