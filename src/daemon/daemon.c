@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/own.h"
+#include "base/prompt.h"
 #include "service/service.h"
 
 #include <signal.h>
@@ -289,6 +290,7 @@ int daemon_run(const struct daemon_start *start)
 	int status;
 
 	d->start = start;
+	prompt_ask(); /* cells compute, and all of them wait for us */
 	signal(SIGPIPE, SIG_IGN);
 	uv_loop_init(&d->loop);
 	if (begin(d, &e)) {
