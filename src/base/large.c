@@ -1,6 +1,7 @@
 #include "base/large.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -8,6 +9,30 @@
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE 25
 #endif
+
+enum { PAGE = 4096 };
+
+uint8_t *large_map(int fd, uint64_t size, int protection)
+{
+	uint64_t pages = (size + PAGE - 1) / PAGE * PAGE;
+	uint8_t *room = mmap(NULL, pages + LARGE_PAGE, PROT_NONE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	uint64_t before;
+	uint8_t *map;
+
+	if (room == MAP_FAILED)
+		return NULL;
+	before = (LARGE_PAGE - (uintptr_t)room % LARGE_PAGE) % LARGE_PAGE;
+	map = mmap(room + before, size, protection, MAP_SHARED | MAP_FIXED, fd, 0);
+	if (map == MAP_FAILED) {
+		munmap(room, pages + LARGE_PAGE);
+		return NULL;
+	}
+	if (before)
+		munmap(room, before);
+	munmap(map + pages, LARGE_PAGE - before);
+	return map;
+}
 
 /* How much there is in [from, to): the rest are holes. */
 static uint64_t count_bytes(int fd, uint64_t from, uint64_t to)

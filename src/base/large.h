@@ -7,6 +7,8 @@
 
 #define LARGE_PAGE (2UL << 20)
 
+/* The file's first `size` bytes, shared, at an address that is the boundary of a large page. NULL with errno. */
+uint8_t *large_map(int fd, uint64_t size, int protection);
 /* Makes large pages of [at, at + size) of the file, which is mapped at `map`; both begin at the boundary of one. But
  * for those that are mostly holes, which would cost memory. It takes up to a millisecond for each, and is no harm if
  * it cannot. */

@@ -13,21 +13,15 @@
 /* As it is, or as it will be when `model` is copied to it. */
 static void join(int fd, int model, uint64_t size)
 {
-	uint64_t room = size + LARGE_PAGE;
-	uint8_t *all =
-		mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	uint8_t *map;
+	uint8_t *map = large_map(fd, size, PROT_READ);
 
-	if (all == MAP_FAILED)
+	if (!map)
 		return;
-	map = all + (LARGE_PAGE - (uintptr_t)all % LARGE_PAGE) % LARGE_PAGE;
-	if (mmap(map, size, PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
-		model = -1;
 	if (model == fd)
 		large_join(fd, map, 0, size);
-	else if (model >= 0)
+	else
 		large_prepare(fd, map, model, size);
-	munmap(all, room);
+	munmap(map, size);
 }
 
 int snapshot_bring_in(int fd)

@@ -1,6 +1,7 @@
 #include "vmm/snapshot.h"
 
 #include "base/buf.h"
+#include "base/large.h"
 #include "base/own.h"
 #include "vmm/dirty.h"
 #include "vmm/recipe.h"
@@ -48,22 +49,16 @@ uint64_t snapshot_image_size(void)
 	return (uint64_t)snapshot_header()->next_chunk * CHUNK;
 }
 
-/* At the boundary of a large page, since it may have some. What is left of the room is no harm. */
+/* At the boundary of a large page, since it may have some. */
 static int map_file(int fd, struct err *e)
 {
 	struct stat status;
-	uint8_t *room;
 	void *map;
 
 	if (fstat(fd, &status) || (uint64_t)status.st_size < IMAGE)
 		return err_set(e, ERR_SYSTEM, "the snapshot is cut short");
-	room = mmap(NULL, (size_t)status.st_size + CHUNK, PROT_NONE,
-		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (room == MAP_FAILED)
-		return err_sys(e, "room for the snapshot");
-	map = mmap(room + (CHUNK - (uintptr_t)room % CHUNK) % CHUNK, (size_t)status.st_size,
-		PROT_READ, MAP_SHARED | MAP_FIXED, fd, 0);
-	if (map == MAP_FAILED)
+	map = large_map(fd, (uint64_t)status.st_size, PROT_READ);
+	if (!map)
 		return err_sys(e, "map the snapshot");
 	file_fd = fd;
 	return snapshot_use(map, (uint64_t)status.st_size, e);

@@ -77,20 +77,15 @@ static void choose(const struct mem *m, const struct spare_image *image, uint32_
 static void make_large(uint64_t size)
 {
 	uint64_t last = size - PAGE;
-	uint8_t *all;
 	uint8_t *map;
 
 	if (lseek(VMM_SPARE_FD, (off_t)last, SEEK_DATA) == (off_t)last)
 		return;
-	all = mmap(
-		NULL, size + CHUNK, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (all == MAP_FAILED)
+	map = large_map(VMM_SPARE_FD, size, PROT_READ | PROT_WRITE);
+	if (!map)
 		return;
-	map = all + (CHUNK - (uintptr_t)all % CHUNK) % CHUNK;
-	if (mmap(map, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, VMM_SPARE_FD, 0) !=
-		MAP_FAILED)
-		large_make(map, size);
-	munmap(all, size + CHUNK);
+	large_make(map, size);
+	munmap(map, size);
 }
 
 /* Past the caches, which takes half the time: of what is copied a run looks at little. Both are at the boundary of a

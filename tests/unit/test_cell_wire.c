@@ -426,8 +426,8 @@ static void only_symlinks_lead_somewhere_and_not_endlessly(void **state)
 	char target[PATH_MAX_BYTES + 2];
 
 	(void)state;
-	for (uint8_t kind = FILE_REGULAR; kind <= FILE_OTHER; kind++) {
-		struct msg_file file = { .path = "p", .kind = kind, .target = "x" };
+	for (int kind = FILE_REGULAR; kind <= FILE_OTHER; kind++) {
+		struct msg_file file = { .path = "p", .kind = (uint8_t)kind, .target = "x" };
 		struct frame_in in;
 
 		put_file(&out, &file);

@@ -840,8 +840,10 @@ static void what_is_printed_gives_the_same_settings(void **state)
 	auto_free char *first = printed(c);
 	auto_config struct config *again = parse(first);
 
-	if (!again)
+	if (!again) {
 		fail_msg("%s", problem.text);
+		return;
+	}
 	auto_free char *second = printed(again);
 
 	assert_string_equal(first, second);

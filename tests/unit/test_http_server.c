@@ -311,7 +311,7 @@ static void send_for_long(struct served *s, const char *first, const char *again
 		while (recv(p.fd, nothing, sizeof(nothing), MSG_DONTWAIT) > 0)
 			served_turn(s, 0);
 		assert_non_null(s->http->conns);
-		assert_true(s->http->conns->in.cap <= 4 * BLOCK_BYTES);
+		assert_true(s->http->conns->in.cap <= 4UL * BLOCK_BYTES);
 	}
 	peer_close(&p);
 	while (http_connections(s->http))
