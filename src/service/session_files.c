@@ -148,6 +148,21 @@ static void take_list(struct hotcell_result *result, struct session_found *ret)
 	qsort(ret->files, ret->count, sizeof(*ret->files), by_path);
 }
 
+/* In the words that whoever comes later gets, too. */
+static void set_lost(const struct session *session, const char *why, struct err *ret)
+{
+	err_set(ret, ERR_NOT_FOUND, "Session '%s' not found: %s", session->id, why);
+}
+
+static void set_failure(
+	const struct session *session, const struct hotcell_error *failure, struct err *ret)
+{
+	if (failure->kind == HOTCELL_ERROR_GONE)
+		set_lost(session, failure->text, ret);
+	else
+		err_set(ret, (enum err_kind)failure->kind, "%s", failure->text);
+}
+
 static void on_done_in_cell(
 	struct engine_op *op, struct hotcell_result *result, const struct hotcell_error *failure)
 {
@@ -158,7 +173,7 @@ static void on_done_in_cell(
 
 	found->fd = fd;
 	if (failure)
-		err_set(&e, (enum err_kind)failure->kind, "%s", failure->text);
+		set_failure(session, failure, &e);
 	else if (session->doing == HOTCELL_FILES_LIST)
 		take_list(result, found);
 	else if (session->doing == HOTCELL_FILES_GET)
@@ -172,8 +187,10 @@ static int begin_in_cell(struct session *session, const struct hotcell_files *as
 	struct hotcell_files what = *asked;
 	struct hotcell_error error;
 
-	if (!session->cell)
-		return err_set(e, ERR_GONE, "%s", session->why);
+	if (!session->cell) {
+		set_lost(session, session->why, e);
+		return -1;
+	}
 	if (what.kind == HOTCELL_FILES_GET) {
 		session->got_fd = store_open_blob(session->service->store, e);
 		if (session->got_fd < 0)
@@ -186,7 +203,8 @@ static int begin_in_cell(struct session *session, const struct hotcell_files *as
 		return 0;
 	if (session->got_fd >= 0)
 		close(take_fd(&session->got_fd));
-	return err_set(e, (enum err_kind)error.kind, "%s", error.text);
+	set_failure(session, &error, e);
+	return -1;
 }
 
 /* ---- wherever ---- */
@@ -198,7 +216,7 @@ void session_files(struct session_turn *turn, const struct hotcell_files *what)
 	struct err e = { 0 };
 
 	if (session->has_ended) {
-		err_set(&e, ERR_NOT_FOUND, "Session '%s' not found: %s", session->id, session->why);
+		set_lost(session, session->why, &e);
 		tell(turn, NULL, &e);
 	} else if (session->mirror) {
 		int failed;
