@@ -155,6 +155,15 @@ static bool is_expired(struct session *session)
 	return true;
 }
 
+/* What became of the cell that it keeps; NULL: all is well. */
+static const char *cell_failure(const struct session *session)
+{
+	if (session->config.strategy != SESSION_PER_SESSION || !session->cell ||
+		hotcell_cell_state(session->cell) != HOTCELL_CELL_GONE)
+		return NULL;
+	return hotcell_cell_failure(session->cell);
+}
+
 static bool is_owned(const struct session *session, const char *owner)
 {
 	return session && strcmp(session->caller.owner, owner) == 0;
@@ -179,9 +188,13 @@ struct session *session_find(
 	struct service *s, const char *id, const char *owner, struct hotcell_error *e)
 {
 	struct session *session = map_get(&s->sessions.by_id, id);
+	const char *failure = is_owned(session, owner) ? cell_failure(session) : NULL;
 	char why[200] = WHY_EXPIRED;
 
-	if (is_owned(session, owner)) {
+	if (failure) {
+		snprintf(why, sizeof(why), "%s", failure);
+		session_end(session, why);
+	} else if (is_owned(session, owner)) {
 		if (!is_expired(session))
 			return session;
 	} else {
@@ -478,9 +491,8 @@ static const char *reason_to_end(const struct session *session, double now_s)
 {
 	const struct session_config *c = &session->config;
 
-	if (c->strategy == SESSION_PER_SESSION && session->cell &&
-		hotcell_cell_state(session->cell) == HOTCELL_CELL_GONE)
-		return hotcell_cell_failure(session->cell);
+	if (cell_failure(session))
+		return cell_failure(session);
 	if (session->turn || !list_is_empty(&session->turns))
 		return NULL;
 	if (now_s > session->expires_s)
