@@ -178,7 +178,7 @@ def test_a_hundred_megabytes_go_in_and_out_byte_for_byte(hotcell, place):
 
 
 def test_new_and_changed_files_are_listed_and_others_are_not(anyone, tree):
-    for name in ("same", "touched", "rewritten", "changed", "grown", "removed"):
+    for name in ("same", "touched", "rewritten", "changed", "grown", "removed", "program"):
         (tree / name).write_text("0123456789\n")
     object = anyone.json("-l", "sh", "-f", tree, "-c", """
 cd tree
@@ -187,13 +187,14 @@ cat rewritten >/tmp/x; cat /tmp/x >rewritten
 echo 9876543210 >changed
 echo more >>grown
 rm removed
-chmod 700 same
+chmod 600 same
+chmod +x program
 echo new >new; mkdir -p dir/sub; echo new >dir/sub/.new; : >empty-file
 ln -s new new-link
 """)
     assert listed(object) == {
         "tree/changed": ("file", 11), "tree/grown": ("file", 16), "tree/new": ("file", 4),
-        "tree/dir": ("directory", 0), "tree/dir/sub": ("directory", 0),
+        "tree/program": ("file", 11), "tree/dir": ("directory", 0), "tree/dir/sub": ("directory", 0),
         "tree/dir/sub/.new": ("file", 4), "tree/empty-file": ("file", 0),
         "tree/new-link": ("symlink", 0)}
 
