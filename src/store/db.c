@@ -221,7 +221,9 @@ static int prepare(struct db *db, struct err *e)
 {
 	int version = 0;
 
-	if (check_version(db, &version, e) || use_log(db, e) ||
+	/* All at one moment: another process may be about to make the tables. */
+	if (run_text(db, "BEGIN", e) || check_version(db, &version, e) ||
+		run_text(db, "COMMIT", e) || use_log(db, e) ||
 		run_text(db, "PRAGMA synchronous = FULL", e) ||
 		/* What a single large batch made of it need not stay. */
 		run_text(db, "PRAGMA journal_size_limit = 16777216", e))
