@@ -72,6 +72,17 @@ int path_open_beneath(int dir_fd, const char *path, int flags, unsigned mode, bo
 	return open_resolved(dir_fd, path, &how);
 }
 
+int path_read_link(int dir_fd, const char *path, char ret[static PATH_MAX_BYTES + 1])
+{
+	auto_close int fd = path_open_beneath(dir_fd, path, O_PATH | O_NOFOLLOW, 0, false);
+	ssize_t len = fd < 0 ? -1 : readlinkat(fd, "", ret, PATH_MAX_BYTES);
+
+	if (len < 0)
+		return -1;
+	ret[len] = '\0';
+	return 0;
+}
+
 int path_open_in_root(int root_fd, const char *path, int flags)
 {
 	struct open_how how = {

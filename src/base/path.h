@@ -18,6 +18,9 @@ int path_check_relative(const char *path, size_t len, struct err *e);
  * nothing on the way may be a symlink either. -1 with errno. */
 int path_open_beneath(int dir_fd, const char *path, int flags, unsigned mode, bool no_symlinks);
 
+/* Where the symlink at `path` beneath `dir_fd` leads. 0, or -1 with errno: if it is none, too. */
+int path_read_link(int dir_fd, const char *path, char ret[static PATH_MAX_BYTES + 1]);
+
 /* open() of `path` as seen by someone whose root is `root_fd`. -1 with errno. */
 int path_open_in_root(int root_fd, const char *path, int flags);
 

@@ -324,9 +324,14 @@ static int keep(struct hotcell *h, const struct tool *tool, const struct profile
 {
 	struct snapshot *s = xalloc(sizeof(*s));
 
-	*s = (struct snapshot){ h->snapshots, tool->language, profile, xstrdup(tool->program), fd,
-		/* Then whoever made it has seen to that. */
-		!h->cache_dir };
+	*s = (struct snapshot){
+		.next = h->snapshots,
+		.language = tool->language,
+		.profile = profile,
+		.program = xstrdup(tool->program),
+		.fd = fd,
+		.serves_many = !h->cache_dir, /* the VMM that made it has seen to that */
+	};
 	h->snapshots = s;
 	return fd;
 }
@@ -410,17 +415,17 @@ int snapshot_get(
 
 void snapshot_serve_many(struct hotcell *h, int fd)
 {
+	struct snapshot *s = h->snapshots;
 	auto_close int copy = -1;
 
-	for (struct snapshot *s = h->snapshots; s; s = s->next) {
-		if (s->fd != fd || s->serves_many || h->never_waits)
-			continue;
-		s->serves_many = true;
-		copy = snapshot_bring_in(fd);
-		if (copy >= 0)
-			dup3(copy, fd, O_CLOEXEC);
+	while (s && s->fd != fd)
+		s = s->next;
+	if (!s || s->serves_many || h->never_waits)
 		return;
-	}
+	s->serves_many = true;
+	copy = snapshot_bring_in(fd);
+	if (copy >= 0)
+		dup3(copy, fd, O_CLOEXEC);
 }
 
 void snapshot_close_all(struct hotcell *h)

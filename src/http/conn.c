@@ -252,11 +252,10 @@ static enum next after_answer(struct conn *conn)
 	bool closes = conn->x->must_close || conn->http->is_stopping;
 
 	exchange_end(conn, true);
+	if (!closes)
+		return ++conn->answers < ANSWERS_MAX ? GO_ON : AGAIN;
 	conn->lingers = conn->lingers || conn->may_read || conn->in_at < conn->in.len;
-	if (closes)
-		return CLOSE;
-	conn->lingers = false;
-	return ++conn->answers < ANSWERS_MAX ? GO_ON : AGAIN;
+	return CLOSE;
 }
 
 static enum next send_answer(struct conn *conn)

@@ -76,7 +76,7 @@ bool head_has_begun(const struct conn *conn)
 
 /* ---- what it says ---- */
 
-static bool is_token(const char *text)
+bool head_is_token(const char *text)
 {
 	for (const char *at = text; *at; at++) {
 		if (!is_token_char((unsigned char)*at))
@@ -85,7 +85,7 @@ static bool is_token(const char *text)
 	return *text;
 }
 
-static bool is_value(const char *text)
+bool head_is_value(const char *text)
 {
 	for (; *text; text++) {
 		if (*text != '\t' && ((unsigned char)*text < 0x20 || *text == 0x7f))
@@ -130,7 +130,7 @@ static unsigned parse_request_line(struct http_exchange *x, char *line)
 	char *target = method ? take_word(&line) : NULL;
 	char *mark;
 
-	if (!target || !is_token(method) || !is_version(line))
+	if (!target || !head_is_token(method) || !is_version(line))
 		return 400;
 	x->method = method;
 	x->is_head = strcmp(method, "HEAD") == 0;
@@ -158,7 +158,7 @@ static bool parse_header(struct http_exchange *x, char *line)
 	while (len && (value[len - 1] == ' ' || value[len - 1] == '\t'))
 		len--;
 	value[len] = '\0';
-	if (!is_token(line) || !is_value(value))
+	if (!head_is_token(line) || !head_is_value(value))
 		return false;
 	x->headers[x->header_count++] = (struct header){ .name = line, .value = value };
 	return true;

@@ -237,6 +237,9 @@ enum head { HEAD_PARTIAL, HEAD_WHOLE, HEAD_MALFORMED, HEAD_LONG_TARGET, HEAD_LON
 enum head head_scan(struct conn *conn, size_t *ret_len);
 /* Something is there that is not an empty line. */
 bool head_has_begun(const struct conn *conn);
+/* Whether it may stand in one: as a method or the name of a header, and as the value of one. */
+bool head_is_token(const char *text);
+bool head_is_value(const char *text);
 /* Takes it apart. 0 if it may be served; else the status, and why. Finds out whether there is a body. */
 unsigned head_parse(struct http_exchange *x, const char *text, size_t len, const char **ret_why);
 

@@ -11,15 +11,6 @@ static const int64_t LENGTH_UNKNOWN = -1;
 
 /* ---- the head ---- */
 
-static bool is_text(const char *text)
-{
-	for (; *text; text++) {
-		if ((unsigned char)*text < 0x20 || *text == 0x7f)
-			return false;
-	}
-	return true;
-}
-
 static void add_line(struct buf *b, const char *name, const char *value)
 {
 	buf_add_str(b, name);
@@ -30,7 +21,7 @@ static void add_line(struct buf *b, const char *name, const char *value)
 
 bool http_set_header(struct http_exchange *x, const char *name, const char *value)
 {
-	if (!*name || strpbrk(name, " :") || !is_text(name) || !is_text(value))
+	if (!head_is_token(name) || !head_is_value(value))
 		return false;
 	add_line(&x->set_headers, name, value);
 	return true;

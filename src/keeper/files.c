@@ -284,16 +284,6 @@ static bool is_generated(const struct files *f, const char *path, const struct s
 	return !baseline_unchanged(&f->baseline, f->workspace_fd, path, status);
 }
 
-/* Where a symlink leads; "" if it is none any more. */
-static const char *read_target(int dir_fd, const char *path, char ret[static PATH_MAX_BYTES + 1])
-{
-	auto_close int fd = path_open_beneath(dir_fd, path, O_PATH | O_NOFOLLOW, 0, false);
-	ssize_t len = fd < 0 ? -1 : readlinkat(fd, "", ret, PATH_MAX_BYTES);
-
-	ret[len < 0 ? 0 : len] = '\0';
-	return ret;
-}
-
 static int list_one(void *context, const char *path, const struct stat *status)
 {
 	struct listing *l = context;
@@ -309,8 +299,8 @@ static int list_one(void *context, const char *path, const struct stat *status)
 
 	if (l->is_of_run && changed_ns(status) >= l->now_ns)
 		note_told(l, path, status);
-	if (m.kind == FILE_SYMLINK)
-		m.target = read_target(l->files->workspace_fd, path, target);
+	if (m.kind == FILE_SYMLINK && path_read_link(l->files->workspace_fd, path, target) == 0)
+		m.target = target;
 	put_file(&frame, &m);
 	return l->send(l->context, &frame);
 }

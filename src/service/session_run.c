@@ -218,20 +218,21 @@ static void stage_mirror(struct session *session, struct job *job, struct hotcel
 	job->staged = xalloc((2 * count + 1) * sizeof(char *));
 	for (size_t i = 0; i < count; i++) {
 		char *path = files[i].path;
-		bool is_link = files[i].target;
-		struct hotcell_input input;
 
 		/* One that has something in it is made with that. */
 		if (files[i].is_directory ? !mirror_is_empty(session->mirror, path) :
 					    replaces(job, path))
 			continue;
 		job->staged[2 * i] = take_ptr(&files[i].path);
-		job->staged[2 * i + 1] = files[i].target ?
-						 take_ptr(&files[i].target) :
-						 path_join(mirror_path(session->mirror), path);
-		input = (struct hotcell_input){ .path = path };
-		*(is_link ? &input.target : &input.host_path) = job->staged[2 * i + 1];
-		job->inputs[used++] = input;
+		if (files[i].target) {
+			job->staged[2 * i + 1] = take_ptr(&files[i].target);
+			job->inputs[used++] = (struct hotcell_input){ .path = path,
+				.target = job->staged[2 * i + 1] };
+			continue;
+		}
+		job->staged[2 * i + 1] = path_join(mirror_path(session->mirror), path);
+		job->inputs[used++] =
+			(struct hotcell_input){ .path = path, .host_path = job->staged[2 * i + 1] };
 	}
 	job->staged_count = 2 * count;
 	mirror_files_free(files, count);

@@ -17,8 +17,8 @@
 #define LAZY_MIN  (64UL << 10)
 
 /* For machines that start from a snapshot, and for others. */
-#define SPARE      (32UL << 20)
-#define FIRST_SLOT (128UL << 20)
+#define FIRST_SLOT_MORE (32UL << 20)
+#define FIRST_SLOT_MIN  (128UL << 20)
 
 void *mem_grow(void *old, uint32_t *room, uint32_t wanted, size_t size)
 {
@@ -107,9 +107,9 @@ int mem_attach(struct mem *m, struct vcpu *cpu, struct err *e)
 	m->in_slots = 0;
 	/* The first slot holds what is there already and some more; later ones come as they are needed. KVM takes
 	 * time and memory for all of a slot when it is made, and when it goes. */
-	wanted += m->snapshot_chunks ? SPARE : 0;
-	if (!m->snapshot_chunks && wanted < FIRST_SLOT)
-		wanted = FIRST_SLOT;
+	wanted += m->snapshot_chunks ? FIRST_SLOT_MORE : 0;
+	if (!m->snapshot_chunks && wanted < FIRST_SLOT_MIN)
+		wanted = FIRST_SLOT_MIN;
 	wanted = wanted > m->size ? m->size : wanted;
 	if (vcpu_add_memory(cpu, 0, wanted, m->host, e))
 		return -1;

@@ -104,13 +104,11 @@ static int hash_file(int dir_fd, const char *path, uint64_t *ret)
 
 static int hash_link(int dir_fd, const char *path, uint64_t *ret)
 {
-	auto_close int fd = path_open_beneath(dir_fd, path, O_PATH | O_NOFOLLOW, 0, false);
 	char target[PATH_MAX_BYTES + 1];
-	ssize_t n = fd < 0 ? -1 : readlinkat(fd, "", target, sizeof(target));
 
-	if (n < 0)
+	if (path_read_link(dir_fd, path, target))
 		return -1;
-	*ret = baseline_hash(BASELINE_HASH_INIT, target, (size_t)n);
+	*ret = baseline_hash(BASELINE_HASH_INIT, target, strlen(target));
 	return 0;
 }
 

@@ -197,6 +197,24 @@ static void a_body_that_keeps_coming_may_take_its_time(void **state)
 	served_close(&s);
 }
 
+/* For longer than one that takes nothing has; in the end it must have all. */
+static void ask_and_take_slowly(struct served *s, const char *text)
+{
+	static char some[256 * 1024];
+	struct peer p;
+
+	peer_open(&p, s);
+	peer_say(&p, text);
+	for (int64_t end = clock_now_us() + 2500000; clock_now_us() < end;) {
+		for (int64_t next = clock_now_us() + 100000; clock_now_us() < next;)
+			served_turn(s, 20);
+		assert_true(recv(p.fd, some, sizeof(some), MSG_DONTWAIT) > 0);
+	}
+	peer_wait_end(&p);
+	assert_has(s->seen.data, "E:1");
+	peer_close(&p);
+}
+
 static void a_client_that_takes_nothing_of_its_answer_is_given_up(void **state)
 {
 	struct served s = { 0 };
@@ -210,18 +228,7 @@ static void a_client_that_takes_nothing_of_its_answer_is_given_up(void **state)
 	assert_int_equal(http_connections(s.http), 0);
 	peer_close(&p);
 	/* one that takes its time is not */
-	peer_open(&p, &s);
-	peer_say(&p, "GET /large HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
-	for (int64_t end = clock_now_us() + 2500000; clock_now_us() < end;) {
-		static char some[256 * 1024];
-
-		for (int64_t next = clock_now_us() + 100000; clock_now_us() < next;)
-			served_turn(&s, 20);
-		assert_true(recv(p.fd, some, sizeof(some), MSG_DONTWAIT) > 0);
-	}
-	peer_wait_end(&p);
-	assert_has(s.seen.data, "E:1");
-	peer_close(&p);
+	ask_and_take_slowly(&s, "GET /large HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
 	served_close(&s);
 }
 
@@ -229,22 +236,10 @@ static void a_client_that_takes_nothing_of_its_answer_is_given_up(void **state)
 static void a_client_that_takes_its_time_gets_all_of_a_file(void **state)
 {
 	struct served s = { 0 };
-	struct peer p;
 
 	(void)state;
 	served_open(&s, (struct http_options){ .idle_s = 1, .is_local = true });
-	peer_open(&p, &s);
-	peer_say(&p, "GET /longfile HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
-	for (int64_t end = clock_now_us() + 2500000; clock_now_us() < end;) {
-		static char some[256 * 1024];
-
-		for (int64_t next = clock_now_us() + 100000; clock_now_us() < next;)
-			served_turn(&s, 20);
-		assert_true(recv(p.fd, some, sizeof(some), MSG_DONTWAIT) > 0);
-	}
-	peer_wait_end(&p);
-	assert_has(s.seen.data, "E:1");
-	peer_close(&p);
+	ask_and_take_slowly(&s, "GET /longfile HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
 	served_close(&s);
 }
 
