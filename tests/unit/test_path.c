@@ -210,6 +210,23 @@ static void symlinks_that_stay_inside_are_followed_only_when_allowed(void **stat
 	assert_false(opens(top, "to-dir/..", true));
 }
 
+static void a_link_is_read_and_not_followed(void **state)
+{
+	auto_close int top = hostile_tree(*state);
+	char target[PATH_MAX_BYTES + 1];
+
+	assert_int_equal(path_read_link(top, "up-file", target), 0);
+	assert_string_equal(target, "../outside");
+	assert_int_equal(path_read_link(top, "loop", target), 0);
+	assert_string_equal(target, "loop");
+	assert_int_equal(path_read_link(top, "proc", target), 0);
+	assert_string_equal(target, "/proc/self/root");
+	assert_int_equal(path_read_link(top, "file", target), -1);
+	assert_int_equal(path_read_link(top, "dir", target), -1);
+	assert_int_equal(path_read_link(top, "nothing", target), -1);
+	assert_int_equal(path_read_link(top, "up/top/loop", target), -1);
+}
+
 static void magic_links_lead_nowhere(void **state)
 {
 	auto_close int proc = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -321,6 +338,7 @@ int main(void)
 		TEST(a_name_may_have_255_bytes_and_not_one_more),
 		TEST(depth_and_whole_length_are_bounded),
 		TEST_IN_SCRATCH(opening_beneath_never_leaves_the_directory),
+		TEST_IN_SCRATCH(a_link_is_read_and_not_followed),
 		TEST_IN_SCRATCH(symlinks_that_stay_inside_are_followed_only_when_allowed),
 		TEST(magic_links_lead_nowhere),
 		TEST_IN_SCRATCH(a_file_made_beneath_has_the_asked_for_mode),
