@@ -39,6 +39,29 @@ static enum config_reuse read_reuse(struct body *b, json_t *o, const struct conf
 	return (enum config_reuse)body_choice(b, o, "reuse", names, (int)config->reuse);
 }
 
+/* Other fields that nobody knows are passed over, for clients that say more than we understand. But whoever misspells a
+ * limit would have none. */
+static void refuse_unknown_limit(struct body *b, json_t *limits)
+{
+	static const char *const known[] = { "cpu_ms", "memory_bytes", "processes", "disk_bytes",
+		"output_bytes", "cpus" };
+	const char *name;
+	json_t *value;
+
+	json_object_foreach(limits, name, value)
+	{
+		bool is_known = false;
+
+		for (size_t i = 0; i < COUNT(known); i++)
+			is_known = is_known || strcmp(name, known[i]) == 0;
+		if (!is_known) {
+			body_complain(b, name, "extra_forbidden", value,
+				"There is no such limit: cpu_ms, memory_bytes, processes, disk_bytes, output_bytes and cpus are limits");
+			return;
+		}
+	}
+}
+
 /* What is not said stays as it is. */
 static void read_limits(struct body *b, json_t *o, struct hotcell_limits *ret)
 {
@@ -50,6 +73,7 @@ static void read_limits(struct body *b, json_t *o, struct hotcell_limits *ret)
 	if (!limits)
 		return;
 	body_enter(b, "limits");
+	refuse_unknown_limit(b, limits);
 	ret->cpu_ms = body_integer(b, limits, "cpu_ms", 1, c->cpu_max_ms, ret->cpu_ms);
 	ret->memory_bytes = body_integer(
 		b, limits, "memory_bytes", 1 << 20, c->memory_max_bytes, ret->memory_bytes);

@@ -76,6 +76,7 @@ def test_a_shared_workspace_of_a_pool_is_refused_with_the_reason(service):
     ({"env": {"A=B": "1"}}, 422, "no name for a setting"),
     ({"env": []}, 422, "valid dictionary"),
     ({"limits": {"memory_bytes": 1}}, 422, "greater than or equal"),
+    ({"limits": {"memory_mb": 64}}, 422, "no such limit"),
     ({"user": "x" * 300}, 422, "at most 256"),
     ({"profile": "no-such-profile", "isolation": "vm"}, 404, "has no profile 'no-such-profile'"),
     ({"files": {}}, 422, "valid list"),
