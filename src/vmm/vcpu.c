@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 /* Flags that a program may have; the rest is the processor's. */
-#define USER_FLAGS  0x40cd5ULL /* CF PF AF ZF SF TF DF OF, and AC */
+#define USER_FLAGS  0x40dd5ULL /* CF PF AF ZF SF TF DF OF, and AC */
 #define FIXED_FLAGS 0x202ULL
 
 static int retry_ioctl(int fd, unsigned long request, void *argument)

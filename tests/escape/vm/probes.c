@@ -356,6 +356,34 @@ static void single_step(void)
 	}
 }
 
+static volatile int steps;
+
+static void on_step(int number)
+{
+	(void)number;
+	steps++;
+}
+
+/* Each step ends in a signal, whose frame has the flag; meanwhile the VMM's clock interrupts many times. */
+static void many_steps(void)
+{
+	enum { TURNS = 1000 };
+	struct sigaction counts = { .sa_handler = on_step };
+	struct sigaction before;
+	int left = TURNS;
+
+	sigaction(SIGTRAP, &counts, &before);
+	__asm__ volatile("pushf; orl $0x100, (%%rsp); popf; 1: dec %%ecx; jnz 1b;"
+			 "pushf; andl $~0x100, (%%rsp); popf"
+			 : "+c"(left)
+			 :
+			 : "memory", "cc");
+	sigaction(SIGTRAP, &before, NULL);
+	/* Two for each turn; KVM may forget one when our clock comes in that moment. */
+	if (steps < TURNS)
+		wrong("steps", steps);
+}
+
 static void flags(void)
 {
 	/* IOPL, NT, VM, VIF, ID: what a program may not have is not had. */
@@ -2008,6 +2036,7 @@ static const struct {
 	PROBE(far_return),
 	PROBE(interrupt_return),
 	PROBE(single_step),
+	PROBE(many_steps),
 	PROBE(flags),
 	PROBE(try_sysenter),
 	PROBE(wild_syscall),
