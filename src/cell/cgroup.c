@@ -301,10 +301,10 @@ int cgroup_set_limits(struct cgroup *g, const struct limits *limits, struct err 
 		(g->tree->version == 1 ? set_memory1(fd, memory, before.at[LIMIT_MEMORY_BYTES], e) :
 					 set_memory2(fd, memory, e)))
 		return -1;
-	/* One more for the keeper. */
+	/* One more for the keeper; where processes are machines, also for the mother of some. */
 	if (processes && g->fd[CONTROLLER_PIDS] >= 0 && processes != before.at[LIMIT_PROCESSES] &&
-		write_number(
-			g->fd[CONTROLLER_PIDS], "pids.max", processes * g->tree->tasks_each + 1, e))
+		write_number(g->fd[CONTROLLER_PIDS], "pids.max",
+			(processes + 1) * g->tree->tasks_each, e))
 		return -1;
 	if (cpus && g->fd[CONTROLLER_CPU] >= 0 && cpus != before.at[LIMIT_CPUS_MILLI])
 		return set_cpus(g, cpus, e);
@@ -382,10 +382,10 @@ void cgroup_read_usage(const struct cgroup *g, struct usage *ret)
 			fd_read_u64(g->fd[0], "memory.current", &now) == 0)
 			ret->peak_memory_bytes = now;
 	}
+	/* Without the keeper; rounded down, since there may be a mother of machines. */
 	ret->peak_processes = number(g, FIGURE_PIDS);
-	if (ret->peak_processes > 1)
-		ret->peak_processes--; /* the keeper */
-	ret->peak_processes = (ret->peak_processes + g->tree->tasks_each - 1) / g->tree->tasks_each;
+	if (ret->peak_processes > g->tree->tasks_each)
+		ret->peak_processes = (ret->peak_processes - 1) / g->tree->tasks_each;
 }
 
 void cgroup_kill(const struct cgroup *g)

@@ -75,6 +75,11 @@ void keeper_interrupt(const struct keeper *k);
 void keeper_feed_stdin(struct keeper *k);
 
 /* ---- waiting.c: what waits for its run ---- */
+/* EXEC_WARM_START and EXEC_WARM_START_ONCE: a machine, in a cell that is as it was when it was made, whoever was in it
+ * before and whatever that one had said about itself; or a driver. Not answered: if it fails, so will the first run of a
+ * machine, and say why; and without a driver the first run starts as any other. */
+void waiting_start_machine(struct keeper *k, const struct msg_exec *m, int snapshot_fd);
+void waiting_start_driver(struct keeper *k, struct msg_exec *m);
 /* Tells that a run is over whose process lives on, or need not be waited for; false: it printed too much, and is
  * being ended. */
 bool waiting_tell_end(struct keeper *k, uint32_t status);

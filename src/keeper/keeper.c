@@ -173,39 +173,6 @@ static int start_run(struct keeper *k, struct msg_exec *m, int fd, struct err *e
 	return program_start(&k->program, m, k->options, line, fd, e);
 }
 
-/* A machine begins in a cell that is as it was when it was made, whoever was in it before and whatever
- * that one had said about itself. Not answered: if it fails, so will the first run, and say why. */
-static void start_warm(struct keeper *k, const struct msg_exec *m, int fd)
-{
-	auto_close int snapshot = fd;
-	bool is_once = m->warm == EXEC_WARM_START_ONCE;
-	bool is_next = k->program.pid > 0;
-
-	k->in_warm = false;
-	/* Spare memory goes from hand to hand: whoever had it is dead. */
-	if (is_next || is_once)
-		program_end_all(&k->program);
-	if (is_next) {
-		k->files.touched = true;
-		/* Unless nothing ran in it since files were put there for the next run. */
-		if (!k->files.kept && files_clear(&k->files, k->options->tmp, &k->warm_error))
-			return;
-	}
-	/* The second machine of a cell will not be the last. */
-	if (is_next && is_once)
-		vmm_open_spare();
-	warm_start(&k->warm, &k->program, m, k->options, take_fd(&snapshot), &k->warm_error);
-}
-
-/* Not answered either: without a driver the first run starts as any other. */
-static void start_driver(struct keeper *k, struct msg_exec *m)
-{
-	struct err ignored = { 0 };
-
-	k->files.touched = true;
-	driver_start(&k->driver, m, k->options, &ignored);
-}
-
 static void on_exec(struct keeper *k, struct msg_exec *m, int fd)
 {
 	struct err e = { 0 };
@@ -218,9 +185,9 @@ static void on_exec(struct keeper *k, struct msg_exec *m, int fd)
 	if (m->warm == EXEC_KEEP_START)
 		session_start_machine(k, m, fd);
 	else if (is_start && k->options->runs_vmm)
-		start_warm(k, m, fd);
+		waiting_start_machine(k, m, fd);
 	else if (is_start)
-		start_driver(k, m);
+		waiting_start_driver(k, m);
 	if (is_start)
 		return;
 
@@ -436,7 +403,9 @@ static void on_control(struct keeper *k)
 
 void keeper_reap(struct keeper *k)
 {
-	program_reap(&k->program, &k->driver.program, k->driver.given_up);
+	const pid_t uncounted[UNCOUNTED] = { k->driver.given_up, k->warm.mother.pid };
+
+	program_reap(&k->program, &k->driver.program, uncounted);
 }
 
 /* Input that it did not read has no reader any more, and nobody waits for room for it. */

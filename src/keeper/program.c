@@ -66,7 +66,8 @@ static void lower_limit(__rlimit_resource_t which, uint64_t soft, uint64_t hard)
 
 static void set_limits(const struct msg_exec *exec, const struct keeper_options *options)
 {
-	uint64_t tasks = exec->processes * (options->tasks_each ? options->tasks_each : 1);
+	/* One more for the keeper, and a mother of machines. */
+	uint64_t tasks = (exec->processes + 1) * (options->tasks_each ? options->tasks_each : 1);
 
 	/* 1, not 0: see step_core() of the container, where this was done before its filter. */
 	lower_limit(RLIMIT_CORE, 1, 1);
@@ -83,9 +84,8 @@ static void set_limits(const struct msg_exec *exec, const struct keeper_options 
 		lower_limit(RLIMIT_NOFILE, VMM_FDS_MAX, VMM_FDS_MAX);
 	else if (exec->open_files)
 		lower_limit(RLIMIT_NOFILE, exec->open_files, exec->open_files);
-	/* One more for the keeper. */
 	if (exec->processes)
-		lower_limit(RLIMIT_NPROC, tasks + 1, tasks + 1);
+		lower_limit(RLIMIT_NPROC, tasks, tasks);
 	/* Whole seconds, rounded up: the finer limit is the warden's. SIGXCPU at the first,
 	 * SIGKILL a second later. */
 	if (exec->cpu_ms)
@@ -106,9 +106,7 @@ struct start {
 	const struct pipes *pipes;
 	const struct msg_exec *exec;
 	const struct keeper_options *options;
-	int warm_fd;
-	int line_fd;
-	int snapshot_fd;
+	struct vmm_fds vmm_fds;
 	const int *driver_fds; /* NULL: it is no driver */
 };
 
@@ -143,7 +141,7 @@ static int become(const struct start *s)
 	set_limits(s->exec, s->options);
 	default_signals();
 	if (s->options->runs_vmm)
-		return vmm_become(s->exec, s->warm_fd, s->line_fd, s->snapshot_fd);
+		return vmm_become(s->exec, &s->vmm_fds);
 	execve(exec_argv(s->exec)[0], (char *const *)(uintptr_t)exec_argv(s->exec),
 		(char *const *)(uintptr_t)exec_env(s->exec));
 	return errno;
@@ -184,7 +182,7 @@ int program_start(struct program *p, const struct msg_exec *exec,
 	const struct keeper_options *options, int line_fd, int snapshot_fd, struct err *e)
 {
 	struct pipes pipes;
-	struct start s = { &pipes, exec, options, -1, line_fd, snapshot_fd, NULL };
+	struct start s = { &pipes, exec, options, { -1, line_fd, snapshot_fd, -1 }, NULL };
 	pid_t pid = -1;
 
 	if (options->runs_vmm)
@@ -203,7 +201,7 @@ int program_start_driver(struct program *p, const struct msg_exec *exec,
 	const struct keeper_options *options, const int fds[2], struct err *e)
 {
 	struct pipes pipes;
-	struct start s = { &pipes, exec, options, -1, -1, -1, fds };
+	struct start s = { &pipes, exec, options, { -1, -1, -1, -1 }, fds };
 	pid_t pid = -1;
 
 	if (options->runs_vmm)
@@ -219,14 +217,13 @@ int program_start_driver(struct program *p, const struct msg_exec *exec,
 }
 
 int program_start_warm(struct program *p, const struct msg_exec *exec,
-	const struct keeper_options *options, int warm_fd, int line_fd, int snapshot_fd,
-	struct err *e)
+	const struct keeper_options *options, const struct vmm_fds *fds, struct err *e)
 {
 	struct pipes pipes;
-	struct start s = { &pipes, exec, options, warm_fd, line_fd, snapshot_fd, NULL };
+	struct start s = { &pipes, exec, options, *fds, NULL };
 	pid_t pid = -1;
 
-	vmm_write_warm_command(exec);
+	vmm_write_warm_command(exec, fds->mother >= 0);
 	if (pipes_open(&pipes, false, true, e) == 0)
 		pid = start(&s, e);
 	/* What it says before its first run, nobody would hear. */
@@ -278,7 +275,15 @@ static uint64_t micros(const struct timeval *t)
 	return (uint64_t)t->tv_sec * 1000000 + (uint64_t)t->tv_usec;
 }
 
-void program_reap(struct program *p, struct program *aside, pid_t given_up)
+static bool is_counted(pid_t pid, const pid_t uncounted[UNCOUNTED])
+{
+	for (int i = 0; i < UNCOUNTED; i++)
+		if (pid == uncounted[i])
+			return false;
+	return true;
+}
+
+void program_reap(struct program *p, struct program *aside, const pid_t uncounted[UNCOUNTED])
 {
 	for (;;) {
 		int status;
@@ -294,7 +299,7 @@ void program_reap(struct program *p, struct program *aside, pid_t given_up)
 		}
 		if (pid == aside->pid)
 			note_end(aside, status);
-		if (pid == aside->pid || pid == given_up)
+		if (pid == aside->pid || !is_counted(pid, uncounted))
 			continue;
 		cpu_us = micros(&used.ru_utime) + micros(&used.ru_stime);
 		if (pid == p->pid) {

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "keeper/keeper.h"
+#include "keeper/vmm.h"
 #include "wire/cell_wire.h"
 
 #include <stdbool.h>
@@ -26,10 +27,9 @@ struct program {
 /* `snapshot_fd`: what an EXEC_SNAPSHOT is to fill, `line_fd`: on which it finds a rehearsal; else -1. */
 int program_start(struct program *p, const struct msg_exec *exec,
 	const struct keeper_options *options, int line_fd, int snapshot_fd, struct err *e);
-/* A VMM that waits for runs: it has no pipes of its own, but these sockets (wire/vmm_warm.h). */
+/* A VMM that waits for runs, or makes those that do: it has no pipes of its own, but sockets (wire/vmm_warm.h). */
 int program_start_warm(struct program *p, const struct msg_exec *exec,
-	const struct keeper_options *options, int warm_fd, int line_fd, int snapshot_fd,
-	struct err *e);
+	const struct keeper_options *options, const struct vmm_fds *fds, struct err *e);
 /* A driver, with pipes for all three streams, and these two descriptors at WARM_DRIVER_FD and WARM_ANSWER_FD. */
 int program_start_driver(struct program *p, const struct msg_exec *exec,
 	const struct keeper_options *options, const int fds[2], struct err *e);
@@ -39,9 +39,9 @@ int program_open_pipes(struct program *p, bool with_stdin, int ret_streams[3], s
 /* Input alone, for one that has the others. */
 int program_open_stdin(struct program *p, bool with_stdin, int *ret_stream, struct err *e);
 
-/* Collects every child that has ended. `aside` is another program of ours, and `given_up` the pid of one that is
- * not to be counted. */
-void program_reap(struct program *p, struct program *aside, pid_t given_up);
+/* Collects every child that has ended. `aside` is another program of ours; some are none of anybody's. */
+enum { UNCOUNTED = 2 };
+void program_reap(struct program *p, struct program *aside, const pid_t uncounted[UNCOUNTED]);
 
 /* SIGKILL to everything in the cell but the caller. May have to be called again until
  * p->all_reaped when `kill_all_is_safe` is false. */

@@ -119,18 +119,26 @@ const char *const *vmm_write_command(
 	return words;
 }
 
-const char *const *vmm_write_warm_command(const struct msg_exec *exec)
+const char *const *vmm_write_warm_command(const struct msg_exec *exec, bool is_mother)
 {
 	size_t at = write_limits(exec);
 
-	if (exec->warm == EXEC_WARM_START_ONCE)
+	if (is_mother)
+		words[at++] = "--mother";
+	else if (exec->warm == EXEC_WARM_START_ONCE)
 		words[at++] = "--once";
 	words[at++] = "--from-snapshot";
 	words[at] = NULL;
 	return words;
 }
 
-int vmm_become(const struct msg_exec *exec, int warm_fd, int line_fd, int snapshot_fd)
+/* `given` stays open in the VMM at that number. */
+static bool place(int given, int number)
+{
+	return given < 0 || dup2(given, number) >= 0;
+}
+
+int vmm_become(const struct msg_exec *exec, const struct vmm_fds *fds)
 {
 	static const char *const no_environment[] = { NULL };
 
@@ -141,9 +149,8 @@ int vmm_become(const struct msg_exec *exec, int warm_fd, int line_fd, int snapsh
 	/* Nobody else has it, and nobody before him is alive. */
 	if (has_spare && exec->warm == EXEC_WARM_START_ONCE)
 		fcntl(VMM_SPARE_FD, F_SETFD, 0);
-	if ((warm_fd >= 0 && dup2(warm_fd, VMM_WARM_FD) < 0) ||
-		(line_fd >= 0 && dup2(line_fd, VMM_LINE_FD) < 0) ||
-		(snapshot_fd >= 0 && dup2(snapshot_fd, VMM_SNAPSHOT_FD) < 0))
+	if (!place(fds->warm, VMM_WARM_FD) || !place(fds->line, VMM_LINE_FD) ||
+		!place(fds->snapshot, VMM_SNAPSHOT_FD) || !place(fds->mother, VMM_MOTHER_FD))
 		return errno;
 	syscall(SYS_execveat, VMM_SELF_FD, "", words, no_environment, AT_EMPTY_PATH);
 	return errno;

@@ -18,9 +18,18 @@ void vmm_open_spare(void);
 /* NULL-terminated; points into `exec`, and is valid until the next one is written. */
 const char *const *vmm_write_command(
 	const struct msg_exec *exec, const struct keeper_options *options);
-/* For one that starts from a snapshot. */
-const char *const *vmm_write_warm_command(const struct msg_exec *exec);
-/* In a child: becomes the VMM with the command written last; -1 = no such descriptor. Returns an errno if it cannot. */
-int vmm_become(const struct msg_exec *exec, int warm_fd, int line_fd, int snapshot_fd);
+/* For one that starts from a snapshot, or makes those that do. */
+const char *const *vmm_write_warm_command(const struct msg_exec *exec, bool is_mother);
+
+/* Its VMM_WARM_FD and so on; -1 = it has none. */
+struct vmm_fds {
+	int warm;
+	int line;
+	int snapshot;
+	int mother;
+};
+
+/* In a child: becomes the VMM with the command written last. Returns an errno if it cannot. */
+int vmm_become(const struct msg_exec *exec, const struct vmm_fds *fds);
 
 #endif

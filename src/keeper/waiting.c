@@ -4,6 +4,49 @@
 
 #include "base/clock.h"
 #include "base/own.h"
+#include "keeper/vmm.h"
+
+/* Spare memory goes from hand to hand: whoever had it is dead. */
+static void kill_all_before(struct keeper *k, bool is_once)
+{
+	if (!is_once || !mother_sweep(&k->warm.mother, &k->program)) {
+		program_end_all(&k->program);
+		mother_forget(&k->warm.mother);
+	}
+	program_close(&k->program);
+}
+
+void waiting_start_machine(struct keeper *k, const struct msg_exec *m, int snapshot_fd)
+{
+	auto_close int snapshot = snapshot_fd;
+	bool is_once = m->warm == EXEC_WARM_START_ONCE;
+	bool is_next = k->program.pid > 0;
+
+	k->in_warm = false;
+	if (is_next || is_once)
+		kill_all_before(k, is_once);
+	if (is_next) {
+		k->files.touched = true;
+		/* Unless nothing ran in it since files were put there for the next run. */
+		if (!k->files.kept && files_clear(&k->files, k->options->tmp, &k->warm_error))
+			return;
+	}
+	/* The second machine of a cell will not be the last. */
+	if (is_next && is_once) {
+		vmm_open_spare();
+		if (mother_start(&k->warm.mother, m, k->options, snapshot, &k->warm_error))
+			return;
+	}
+	warm_start(&k->warm, &k->program, m, k->options, take_fd(&snapshot), &k->warm_error);
+}
+
+void waiting_start_driver(struct keeper *k, struct msg_exec *m)
+{
+	struct err ignored = { 0 };
+
+	k->files.touched = true;
+	driver_start(&k->driver, m, k->options, &ignored);
+}
 
 static void tell_waits(struct keeper *k)
 {

@@ -10,6 +10,23 @@
 
 enum { STREAMS = 3 };
 
+/* By the mother, if there is one for such machines. If she fails, all that there is of her goes. */
+static bool is_born(struct warm *w, struct program *p, const struct msg_exec *exec, const int sockets[2])
+{
+	pid_t pid;
+
+	if (!w->mother.pid || exec->warm != EXEC_WARM_START_ONCE)
+		return false;
+	pid = mother_make(&w->mother, sockets[0], sockets[1]);
+	if (pid > 0) {
+		*p = (struct program){ .pid = pid, .stdin_fd = -1, .out_fd = { -1, -1 } };
+		return true;
+	}
+	program_end_all(p);
+	mother_forget(&w->mother);
+	return false;
+}
+
 int warm_start(struct warm *w, struct program *p, const struct msg_exec *exec,
 	const struct keeper_options *options, int snapshot_fd, struct err *e)
 {
@@ -25,7 +42,8 @@ int warm_start(struct warm *w, struct program *p, const struct msg_exec *exec,
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
 		return err_sys(e, "socketpair");
 	theirs = ends[1];
-	if (program_start_warm(p, exec, options, theirs, line, snapshot, e)) {
+	if (!is_born(w, p, exec, (int[]){ theirs, line }) &&
+		program_start_warm(p, exec, options, &(struct vmm_fds){ theirs, line, snapshot, -1 }, e)) {
 		close(ends[0]);
 		return -1;
 	}

@@ -3,12 +3,13 @@
 #ifndef HOTCELL_KEEPER_WARM_H
 #define HOTCELL_KEEPER_WARM_H
 
-#include "keeper/program.h"
+#include "keeper/mother.h"
 #include "wire/vmm_warm.h"
 
 struct warm {
 	int socket_fd; /* to the VMM; -1 = there is none, or it is gone */
 	int line_fd;   /* for the one that is started next: its socket to the engine; -1 */
+	struct mother mother; /* of those that serve one run each */
 };
 
 /* Starts a VMM from a snapshot; *p is that program then, between runs too. Takes snapshot_fd and the line. */

@@ -138,6 +138,7 @@ const struct filter_rule filter_rules[] = {
 	/* processes of the guest */
 	{ SYS_clone, IS(0, FORK), "fork: no namespaces, no threads" },
 	{ SYS_clone, IS(0, VFORK), "vfork" },
+	{ SYS_clone, IS(0, CLONE_PARENT | SIGCHLD), "a mother's machine" },
 	{ SYS_execveat, { { 0, ALL, VMM_SELF_FD }, { 4, ALL, AT_EMPTY_PATH } },
 		"ourselves again. The path cannot be looked at: what is executed keeps this filter" },
 	{ SYS_wait4, {}, "" }, { SYS_waitid, {}, "" }, { SYS_exit_group, {}, "" }, { SYS_exit, {}, "" },

@@ -8,6 +8,7 @@
 #include "vmm/fds.h"
 #include "vmm/filter.h"
 #include "vmm/guest.h"
+#include "vmm/mother.h"
 #include "vmm/pids.h"
 #include "vmm/probe.h"
 #include "vmm/process.h"
@@ -46,6 +47,7 @@ struct options {
 	bool is_pvm;
 	bool traces;
 	bool for_one_run;
+	bool is_mother; /* of machines for one run each */
 };
 
 static struct guest the_guest = { .cpu = { .vm_fd = -1, .fd = -1 } };
@@ -97,6 +99,8 @@ static bool take_option(struct options *o, const char *word)
 		o->warm = WARM_MAKES_SNAPSHOT;
 	else if (strcmp(word, "--once") == 0)
 		o->for_one_run = true;
+	else if (strcmp(word, "--mother") == 0)
+		o->for_one_run = o->is_mother = true;
 	else if (strcmp(word, "--from-snapshot") == 0)
 		o->warm = WARM_SERVES;
 	else
@@ -185,8 +189,8 @@ static _Noreturn void run(struct guest *g, const struct options *o)
 	bool is_warm = o->warm == WARM_SERVES;
 
 	/* From here on nothing is done but serving the guest. Who is told of the host by another VMM
-	 * has that one's filter. */
-	if (!o->is_known_host && filter_install(&e))
+	 * has that one's filter, and so has a mother's child. */
+	if (!o->is_known_host && !o->is_mother && filter_install(&e))
 		fail("%s", e.text);
 	signal_open(g);
 	tick_open();
@@ -203,15 +207,22 @@ static _Noreturn void serve_from_snapshot(struct guest *g, const struct options 
 {
 	struct err e = { 0 };
 
-	if (dirty_open(VMM_PROC_FD, &e))
-		fail("%s", e.text);
-	close(VMM_PROC_FD);
 	make_threads(g);
-	warm_open(g, WARM_SERVES);
 	g->open_files = g->open_files_max = o->open_files;
 	g->processes = o->processes;
 	g->memory_bytes = o->memory_bytes;
-	if (snapshot_load(g, VMM_SNAPSHOT_FD, memory_size(o->memory_bytes), o->for_one_run, &e))
+	if (snapshot_open(g, VMM_SNAPSHOT_FD, memory_size(o->memory_bytes), &e))
+		fail("%s", e.text);
+	if (o->is_mother) {
+		if (filter_install(&e))
+			fail("%s", e.text);
+		mother_serve();
+	}
+	if (dirty_open(VMM_PROC_FD, &e))
+		fail("%s", e.text);
+	close(VMM_PROC_FD);
+	warm_open(g, WARM_SERVES);
+	if (snapshot_begin(g, o->for_one_run, &e))
 		fail("%s", e.text);
 	guest_thread(g)->waits = false;
 	guest_thread(g)->tries_again = true;

@@ -250,7 +250,7 @@ static int fetch(struct guest *g, bool for_one_run, struct err *e)
 	return 0;
 }
 
-int snapshot_load(struct guest *g, int fd, uint64_t memory_size, bool for_one_run, struct err *e)
+int snapshot_open(struct guest *g, int fd, uint64_t memory_size, struct err *e)
 {
 	if (map_file(fd, e))
 		return -1;
@@ -264,8 +264,11 @@ int snapshot_load(struct guest *g, int fd, uint64_t memory_size, bool for_one_ru
 	find_words();
 	tick_set_ns_per_tsc_32(snapshot_header()->ns_per_tsc_32);
 	processor_load_features(snapshot_header()->features);
-	if (map_image(g, 0, snapshot_image_size(), e))
-		return -1;
+	return map_image(g, 0, snapshot_image_size(), e);
+}
+
+int snapshot_begin(struct guest *g, bool for_one_run, struct err *e)
+{
 	if (!for_one_run)
 		dirty_map_no_more_than_touched(g->mem.host, snapshot_image_size());
 	if (fetch(g, for_one_run, e))

@@ -21,9 +21,11 @@ int snapshot_watch_use(struct guest *g, int fd, struct err *e);
 /* With `stays` the file is what machines will start from, not a copy of it on some disk. */
 int snapshot_write_use(struct guest *g, bool stays, struct err *e);
 
-/* Into a guest with nothing in it but its limits: memory, books and machine. `memory_size` is what to
- * reserve; a snapshot may need more. For one run memory matters less than time. */
-int snapshot_load(struct guest *g, int fd, uint64_t memory_size, bool for_one_run, struct err *e);
+/* Into a guest with nothing in it but its limits: first books, and memory that nobody has touched yet; `memory_size` is
+ * what to reserve, a snapshot may need more. Then the machine, which belongs to the process that makes it. For one
+ * run memory matters less than time. */
+int snapshot_open(struct guest *g, int fd, uint64_t memory_size, struct err *e);
+int snapshot_begin(struct guest *g, bool for_one_run, struct err *e);
 
 /* The two steps of loading that need no machine. The first says whether the bytes (all before the image;
  * `size` is that of the whole file) can be one, and takes them; the second reads them into the guest. */
