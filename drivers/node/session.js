@@ -19,7 +19,7 @@ const Module = require('node:module');
 const net = require('node:net');
 const path = require('node:path');
 const util = require('node:util');
-const vm = require('node:vm');
+const { Script, constants: vmConstants } = require('node:vm');
 const { hasAwait, loadParser } = require('./last_line.js');
 
 const INTERRUPTED = 130;
@@ -208,7 +208,7 @@ function declare(names) {
 		if (declared.has(name) || ignored.has(name))
 			continue;
 		try {
-			new vm.Script(`let ${name};`).runInThisContext();
+			new Script(`let ${name};`).runInThisContext();
 			declared.add(name);
 		} catch {
 			// assigned to
@@ -220,7 +220,7 @@ function declare(names) {
 
 const EXIT = Symbol('process.exit');
 const { kill } = process;
-const importModuleDynamically = vm.constants?.USE_MAIN_CONTEXT_DEFAULT_LOADER ?? ((name) => import(name));
+const importModuleDynamically = vmConstants?.USE_MAIN_CONTEXT_DEFAULT_LOADER ?? ((name) => import(name));
 
 let io; // { next(), answer(status) }
 let isRunning = false; // a program's turn
@@ -306,7 +306,7 @@ function evaluateNext(request) {
 }
 
 function runScript({ code, isAsync, hasValue }, { filename, flags }) {
-	const script = new vm.Script(code, { filename, importModuleDynamically });
+	const script = new Script(code, { filename, importModuleDynamically });
 	const isWanted = flags.includes('l') && hasValue;
 
 	inScript = true;

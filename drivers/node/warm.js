@@ -220,34 +220,88 @@ function isPlain({ flags, filename, text }) {
 	return text !== '' && (ending === '.cjs' || ((ending === '.js' || ending === '') && flags.includes('a')));
 }
 
-// Math.random() takes its seed from this setting, if there is one, when it is first called: so nobody
-// may have called it before.
-function seedRandom(at) {
-	v8.setFlagsFromString(`--random-seed=${Number(`0x${requestBytes.latin1Slice(at, at + 8)}`) | 1}`);
-}
-
-// Contexts that a program makes take theirs from it, too, and should not have the program's own. They are made
-// by these functions; who asks for one finds it as ever.
-function seedContextsApart(at) {
-	const names = ['createContext', 'runInNewContext', 'Script'];
-	const originals = names.map((name) => Object.getOwnPropertyDescriptor(vm, name));
+// Until somebody asks for the property, or sets it, that is noticed; then something is done, and it is as ever.
+function onFirstUse(object, name, act) {
+	const original = Object.getOwnPropertyDescriptor(object, name);
 	const restore = () => {
-		names.forEach((name, i) => Object.defineProperty(vm, name, originals[i]));
-		seedRandom(at());
+		Object.defineProperty(object, name, original);
+		act();
 	};
 
-	names.forEach((name, i) => Object.defineProperty(vm, name, {
+	Object.defineProperty(object, name, {
 		get() {
 			restore();
-			return originals[i].value;
+			return original.value;
 		},
 		set(value) {
 			restore();
-			vm[name] = value;
+			object[name] = value;
 		},
-		enumerable: originals[i].enumerable,
+		enumerable: original.enumerable,
 		configurable: true,
-	}));
+	});
+}
+
+// V8 keeps an object of which a property has been redefined as a table, and code that uses it is several times as slow.
+// It mends that for a new prototype, once something has been looked for below it by code that is warm.
+function makeMathFast() {
+	function Below() {}
+
+	Below.prototype = Math;
+
+	const below = new Below();
+
+	for (let i = 0; i < 100; i++)
+		below.anything; // eslint-disable-line no-unused-expressions
+}
+
+// Math.random() takes its seed from this setting, if there is one, when it is first called: so nobody
+// may have called it before.
+function seedRandom(at, nth = 0) {
+	const seed = Number(`0x${requestBytes.latin1Slice(at, at + 8)}`) + 2 * nth;
+
+	v8.setFlagsFromString(`--random-seed=${seed | 1}`);
+}
+
+// V8 looks through all of its settings for that, which takes as long as to compile a small program, and most of those have
+// no use for it. So it is done when somebody asks for Math.random. Node's own code would not ask: it has had the function
+// since its start, under this name, if it has any use for it.
+function seedOnFirstUse() {
+	const draws = (text) => /\bMathRandom\b/.test(text);
+
+	if (Object.values(process.binding('natives')).some(draws))
+		return false;
+	onFirstUse(Math, 'random', () => {
+		makeMathFast();
+		seedRandom(answerAt + 1);
+		Math.random();
+		if (contexts)
+			seedRandom(answerAt + 9, contexts);
+	});
+	makeMathFast();
+	return true;
+}
+
+// Contexts that a program makes take theirs from it, too, and should neither have the program's own nor that of another
+// one. They are made by these functions.
+function seedContextsApart() {
+	const seed = () => seedRandom(answerAt + 9, ++contexts);
+
+	for (const name of ['createContext', 'runInNewContext', 'Script']) {
+		let { value, enumerable } = Object.getOwnPropertyDescriptor(vm, name);
+
+		Object.defineProperty(vm, name, {
+			get() {
+				seed();
+				return value;
+			},
+			set(own) {
+				value = own;
+			},
+			enumerable,
+			configurable: true,
+		});
+	}
 }
 
 // Bound functions are not seen in a stack trace.
@@ -276,6 +330,8 @@ function prepare(request) {
 const { readSync, writeSync } = fs; // a program may change these
 const { reallyExit } = process;
 let isFailing = false;
+let seedsLater = false;
+let contexts = 0; // that a program has made, or is about to
 let answerAt; // in requestBytes, where the seed is: one byte for the status, the seed, and a descriptor
 let pipe;
 
@@ -418,7 +474,8 @@ function forgetSamples() {
 	goOnIfNeeded();
 	fs.rmSync(samplesDir, { recursive: true });
 	expectUsual('/workspace/main.js');
-	seedContextsApart(() => answerAt + 9);
+	seedContextsApart();
+	seedsLater = seedOnFirstUse();
 	/^/.exec(''); // as node does: RegExp.$1 and its like are the program's own
 	if (byPipes)
 		collectGarbage();
@@ -458,9 +515,10 @@ function next(event) {
 	const all = requestBytes.utf8Slice(0, length);
 
 	answerAt = length - 1;
-	seedRandom(length);
-	if (isLast)
+	if (isLast && !seedsLater) {
+		seedRandom(length);
 		Math.random();
+	}
 	if (all.length > usualHead.length && all.startsWith(usualHead))
 		return runIn(usualMain, all.slice(usualHead.length));
 
@@ -506,24 +564,11 @@ function askForPid() {
 // These are in no list of the event loop, though a program may wait for them: what listens to
 // 'beforeExit', and WebAssembly, whose compiler has threads of its own.
 function goOnIfNeeded() {
-	const { value } = Object.getOwnPropertyDescriptor(globalThis, 'WebAssembly');
-	const put = (own) => Object.defineProperty(globalThis, 'WebAssembly',
-		{ value: own, writable: true, enumerable: false, configurable: true });
-
 	process.on('newListener', (event) => {
 		if (event === 'beforeExit')
 			goOn();
 	});
-	Object.defineProperty(globalThis, 'WebAssembly', {
-		get() {
-			put(value);
-			goOn();
-			return value;
-		},
-		set: put,
-		enumerable: false,
-		configurable: true,
-	});
+	onFirstUse(globalThis, 'WebAssembly', goOn);
 }
 
 for (const name of process.argv.splice(2))

@@ -299,3 +299,27 @@ def test_threads_of_a_run_have_numbers_of_their_own(programs):
             "'require(\"worker_threads\").parentPort.postMessage(Math.random())', { eval: true }).on('message', (m) =>"
             " { seen.push(m); if (seen.length === 4) console.log(new Set(seen).size) })")
     assert in_one_machine(programs, code, code) == ["exited 0 4", "exited 0 4"]
+
+
+@pytest.mark.parametrize("order", ["own, context, context", "context, own, context", "context, context, own"])
+def test_contexts_of_a_run_have_numbers_of_their_own(programs, order):
+    code = ("const vm = require('vm'); const { createContext } = vm; const own = () => Math.random();"
+            " const context = () => vm.runInContext('Math.random()', vm.createContext()); const seen = "
+            f"[{order.replace(',', '(),')}(), vm.runInNewContext('Math.random()')];"
+            " console.log(new Set(seen).size, vm.runInContext('Math.random()', createContext()) === seen[0])")
+    assert in_one_machine(programs, code, code) == ["exited 0 4 false", "exited 0 4 false"]
+
+
+def test_what_node_does_by_itself_takes_no_number_away(programs):
+    """Random numbers are begun when a program first asks for them: nobody else may have."""
+    code = ("const form = new FormData(); form.append('a', new Blob(['text'])); new Response(form).text(); new URL('http://a/');"
+            " require('http').createServer().listen(0, function () { this.close(); require('fs').mkdtempSync('/tmp/a-');"
+            " console.log(Math.random()) })")
+    assert len(set(in_one_machine(programs, code, code, code))) == 3
+
+
+def test_what_uses_numbers_is_as_quick_as_ever(programs):
+    """By what V8 says of the object: a redefined property must not leave it slow."""
+    code = ("require('v8').setFlagsFromString('--allow-natives-syntax'); const fast = new Function('return %HasFastProperties(Math)');"
+            " console.log(fast(), Math.random() < 1, fast())")
+    assert in_one_machine(programs, code) == ["exited 0 true true true"]
