@@ -11,7 +11,7 @@ PACKAGES_LANGUAGES = python3 python3-numpy python3-pandas python3-matplotlib nod
 	sqlite3 gawk
 # Debian's kernel in an emulated machine, and container engines, to test where this one differs.
 PACKAGES_GUEST = qemu-system-x86 busybox-static systemd
-PACKAGES_NESTED = docker.io podman
+PACKAGES_NESTED = docker.io podman crun uidmap
 # CPython's own tests. Its name has a version in releases that lack the first.
 PACKAGES_COMPAT = python3 "libpython3-testsuite|libpython3.13-testsuite|libpython3.11-testsuite"
 PACKAGES_BENCH = bubblewrap firejail crun podman docker.io
