@@ -190,6 +190,14 @@ def test_an_archive_may_be_larger_than_a_file_since_a_workspace_is(service):
         assert reply.status == 200 and reply.json()["files"] == 2, reply
 
 
+def test_a_workspace_with_as_many_files_as_it_may_have_still_runs(service):
+    with Session(service, strategy="per_execution", workspace="shared", limits={"disk_bytes": 1 << 30}) as session:
+        for name in "ab":
+            assert session.put("/archive", tar_of(*[(f"{name}{i}", b"") for i in range(9950)])).status == 200
+        assert session.put("/files/more", b"").status == 413
+        assert session.execute("import os\nprint(len(os.listdir('.')))")["stdout"] == "19901\n"
+
+
 def test_what_a_program_has_left_goes_out_but_for_links(service):
     with Session(service) as session:
         session.bash("mkdir d; echo x > d/f; ln -s f d/link; mkfifo p; touch -d @0 old; chmod 0 old")
