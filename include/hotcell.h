@@ -41,6 +41,7 @@ enum hotcell_error_kind {
 struct hotcell_error {
 	enum hotcell_error_kind kind;
 	char text[512]; /* one sentence, for whoever can act */
+	int sys_errno;  /* 0 unless a system call failed */
 };
 
 /* ---- an engine ---- */

@@ -137,22 +137,6 @@ static void on_request(void *context, struct http_exchange *x)
 	call->route->on_request(call);
 }
 
-static const char *code_of(unsigned status)
-{
-	switch (status) {
-	case 413:
-		return "too_large";
-	case 408:
-		return "timeout";
-	case 503:
-		return "busy";
-	case 507:
-		return "disk_full";
-	default:
-		return "malformed";
-	}
-}
-
 static void on_refused(void *context, struct http_exchange *x, unsigned status, const char *why)
 {
 	struct call *call = http_data(x);
@@ -162,7 +146,7 @@ static void on_refused(void *context, struct http_exchange *x, unsigned status, 
 	if (call->route && call->route->on_refused)
 		call->route->on_refused(call, status, why);
 	else
-		reply_error(call, status, code_of(status), "%s", why);
+		reply_error(call, status, reply_code(status), "%s", why);
 }
 
 static void on_end(void *context, struct http_exchange *x, bool complete)

@@ -27,15 +27,26 @@ static bool is_listed(const struct config_list *list, const char *text)
 	return false;
 }
 
-/* The name of a Host header, without its port. */
+/* Whether a Host header is that name, whatever its port. */
+static bool names_host(const char *host, const char *name)
+{
+	size_t len = strlen(name);
+
+	return strncasecmp(host, name, len) == 0 && (host[len] == '\0' || host[len] == ':');
+}
+
 static bool is_loopback_name(const char *host)
 {
-	static const char *const names[] = { "localhost", "127.0.0.1", "[::1]" };
-	size_t len = host[0] == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":");
+	return names_host(host, "localhost") || names_host(host, "127.0.0.1") ||
+	       names_host(host, "[::1]");
+}
 
-	for (size_t i = 0; i < COUNT(names); i++)
-		if (strlen(names[i]) == len && strncasecmp(host, names[i], len) == 0)
-			return host[len] == '\0' || host[len] == ':';
+/* One that is listed with a port is meant with that port only. */
+static bool is_allowed_host(const struct config_list *list, const char *host)
+{
+	for (char **at = list->at; *at; at++)
+		if (names_host(host, *at))
+			return true;
 	return false;
 }
 
@@ -46,7 +57,7 @@ static bool check_host(struct call *call)
 
 	if (http_is_local(call->x) || !call->api->is_loopback || !host)
 		return true;
-	if (is_loopback_name(host) || is_listed(&config->allowed_hosts, host))
+	if (is_loopback_name(host) || is_allowed_host(&config->allowed_hosts, host))
 		return true;
 	reply_error(call, 421, "wrong_host",
 		"The Host header does not name this service (setting allowed_hosts).");

@@ -26,7 +26,7 @@ void files_too_large(struct call *call, unsigned status, const char *why)
 		reply_error(call, 413, "too_large", "File size exceeds maximum of %llu MB",
 			(unsigned long long)(call->service->config->file_max_bytes >> 20));
 	else
-		reply_error(call, status, status == 507 ? "disk_full" : "malformed", "%s", why);
+		reply_error(call, status, reply_code(status), "%s", why);
 }
 
 /* ---- adding ---- */

@@ -48,6 +48,7 @@ void session_files_remove(struct call *call);
 /* ---- session_archive.c ---- */
 void session_archive_get(struct call *call);
 void session_archive_expect(struct call *call);
+void session_archive_too_large(struct call *call, unsigned status, const char *why);
 void session_archive_put(struct call *call);
 
 /* ---- runs.c ---- */

@@ -124,13 +124,20 @@ void languages_add(struct call *call)
 {
 	struct body b;
 	struct err e = { 0 };
+	struct refusal refusal;
 	struct change *change;
 
 	if (!body_open(call, &b))
 		return;
-	change = change_new(call, false);
-	if (languages_register(call->service, b.root, call->caller.owner, &change->base, &e))
-		refuse_change(call, change, &e);
+	body_text(&b, b.root, "yaml"); /* the rest is judged as a language file is */
+	if (body_is_good(&b, &refusal)) {
+		change = change_new(call, false);
+		if (languages_register(
+			    call->service, b.root, call->caller.owner, &change->base, &e))
+			refuse_change(call, change, &e);
+	} else {
+		reply_refusal(call, &refusal);
+	}
 	body_free(&b);
 }
 

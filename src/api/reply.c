@@ -78,6 +78,22 @@ void reply_refusal(struct call *call, struct refusal *r)
 	reply_json(call, r->status, refusal_json(r));
 }
 
+const char *reply_code(unsigned status)
+{
+	switch (status) {
+	case 413:
+		return "too_large";
+	case 408:
+		return "timeout";
+	case 503:
+		return "busy";
+	case 507:
+		return "disk_full";
+	default:
+		return "malformed";
+	}
+}
+
 unsigned reply_status(enum hotcell_error_kind kind, int sys_errno, const char **ret_code)
 {
 	static const struct {

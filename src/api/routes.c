@@ -29,7 +29,7 @@ const struct route routes[] = {
 	{ "GET",    "/v1/sessions/{session_id}/files/{path…}",  session_files_get,  .summary = "Read a file of a session" },
 	{ "DELETE", "/v1/sessions/{session_id}/files/{path…}",  session_files_remove, .summary = "Remove a file of a session" },
 	{ "GET",    "/v1/sessions/{session_id}/archive",        session_archive_get, .summary = "A session's workspace as a tar archive" },
-	{ "PUT",    "/v1/sessions/{session_id}/archive",        session_archive_put, .on_headers = session_archive_expect, .on_refused = files_too_large,
+	{ "PUT",    "/v1/sessions/{session_id}/archive",        session_archive_put, .on_headers = session_archive_expect, .on_refused = session_archive_too_large,
 	                                                                            .summary = "Unpack a tar archive into a session's workspace" },
 
 	{ "GET",    "/v1/runs",                        runs_list,            .summary = "Runs, the newest first" },

@@ -5,6 +5,7 @@
  *
  * So an archive that is bad leaves nothing in the session. */
 #include "api/handlers.h"
+#include "api/session_files.h"
 #include "api/tar.h"
 #include "api/visit.h"
 #include "base/own.h"
@@ -14,7 +15,10 @@
 #include <sys/stat.h>
 #include <uv.h>
 
-enum { ENTRIES_MAX = 10000 };
+enum {
+	ENTRIES_MAX = 10000,
+	ENTRY_EXTRA = 2048, /* its head, that of a long name, and what fills its last block */
+};
 
 static struct session *find(struct call *call)
 {
@@ -197,9 +201,27 @@ static void free_unpacking(struct visit *v)
 	free(u);
 }
 
+/* What a workspace gives as an archive, it takes: all that it may hold, and the heads of the entries. */
+static uint64_t archive_max(const struct session *session)
+{
+	return session->config.limits.disk_bytes + (uint64_t)ENTRIES_MAX * ENTRY_EXTRA;
+}
+
 void session_archive_expect(struct call *call)
 {
-	session_files_expect(call);
+	const struct session *session = find(call);
+
+	if (session)
+		session_files_take_body(call, archive_max(session));
+}
+
+void session_archive_too_large(struct call *call, unsigned status, const char *why)
+{
+	if (status == 413)
+		reply_error(call, 413, "too_large",
+			"The archive is larger than the session's workspace may be.");
+	else
+		files_too_large(call, status, why);
 }
 
 static void unpack(uv_work_t *work)

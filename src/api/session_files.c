@@ -120,17 +120,21 @@ void session_files_list(struct call *call)
 /* ---- putting one ---- */
 
 /* The bytes go into a file without a name, which gets one in a mirror, or is read from there by the cell. */
-void session_files_expect(struct call *call)
+void session_files_take_body(struct call *call, uint64_t max)
 {
 	struct err e = { 0 };
 
-	if (!find(call))
-		return;
 	call->body_fd = store_open_blob(call->service->store, &e);
 	if (call->body_fd < 0)
 		reply_err(call, &e);
 	else
-		http_want_body_in(call->x, call->body_fd, call->service->config->file_max_bytes);
+		http_want_body_in(call->x, call->body_fd, max);
+}
+
+void session_files_expect(struct call *call)
+{
+	if (find(call))
+		session_files_take_body(call, call->service->config->file_max_bytes);
 }
 
 static void put_on_turn(struct visit *v)

@@ -299,14 +299,16 @@ void sessions_change(struct call *call)
 	struct session *session = visit_find(call);
 	struct session_config new_times;
 	struct refusal refusal;
+	const json_t *ttl;
 	struct body b;
 	bool extends;
 
 	if (!session || !body_open(call, &b))
 		return;
 	new_times = session->config;
+	ttl = json_object_get(b.root, "ttl_seconds");
 	read_times(&b, &new_times);
-	extends = json_is_number(json_object_get(b.root, "ttl_seconds"));
+	extends = ttl && !json_is_null(ttl);
 	if (!body_is_good(&b, &refusal)) {
 		reply_refusal(call, &refusal);
 		body_free(&b);

@@ -23,6 +23,16 @@ static_assert(LOG_LEVEL_DEBUG == 0 && LOG_LEVEL_INFO == 1 && LOG_LEVEL_WARNING =
 	"level_words has their order");
 static_assert(LOG_FORMAT_PLAIN == 0 && LOG_FORMAT_JSON == 1, "format_words has their order");
 
+/* As a browser sends it. A path or a slash behind it, or no scheme, would never be met. */
+static bool is_origin(const char *text)
+{
+	const char *host = strstr(text, "://");
+
+	if (strcmp(text, "*") == 0)
+		return true;
+	return host && host != text && host[3] && !strpbrk(host + 3, "/?#@ ");
+}
+
 /* The bounds of what a run may have are those of src/wire/limits.c, which is above us; a test compares. */
 const struct config_row config_rows[] = {
 	{ "Where it listens", "host", CONFIG_TEXT, AT(host), "127.0.0.1", 0, 255,
@@ -37,7 +47,8 @@ const struct config_row config_rows[] = {
 	{ NULL, "no_auth", CONFIG_YES_NO, AT(no_auth), "no", 0, 0,
 		"serve without keys, though the address can be reached from other machines" },
 	{ NULL, "cors_origins", CONFIG_LIST, AT(cors_origins), "", 0, 0,
-		"web pages that may call the API, such as https://example.org" },
+		"web pages that may call the API, such as https://example.org",
+		.is_entry = is_origin, .entries = "origins without a path, or *" },
 	{ NULL, "allowed_hosts", CONFIG_LIST, AT(allowed_hosts), "", 0, 0,
 		"names in the Host header that are taken on loopback, besides localhost and the "
 		"like" },

@@ -31,10 +31,12 @@ struct config_row {
 	char *(*find_default)(
 		void);    /* in place of by_default, which then says it in words. NULL: not known */
 	const char *none; /* for a path: the word that stands for none */
-	const char *const *choices; /* ends with NULL */
-	const char *under;          /* the setting whose number this one's must not exceed */
-	const char *old_name;       /* in the environment */
-	uint64_t old_scale;         /* its number is times this */
+	const char *const *choices;         /* ends with NULL */
+	bool (*is_entry)(const char *text); /* of a list: whether one of its texts can be meant, */
+	const char *entries;                /* and what they are */
+	const char *under;    /* the setting whose number this one's must not exceed */
+	const char *old_name; /* in the environment */
+	uint64_t old_scale;   /* its number is times this */
 };
 
 extern const struct config_row config_rows[];

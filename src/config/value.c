@@ -94,7 +94,7 @@ void value_tell_want(const struct config_row *row, struct buf *ret)
 		buf_addf(ret, "an absolute path of at most %" PRIu64 " bytes", row->most);
 		return;
 	case CONFIG_LIST:
-		buf_add_str(ret, "a list of texts");
+		buf_addf(ret, "a list of %s", row->entries ? row->entries : "texts");
 		return;
 	case CONFIG_PATHS:
 		buf_add_str(ret, "a list of absolute paths");
@@ -290,7 +290,7 @@ static int add_item(struct config_list *list, const struct config_row *row, cons
 
 	if (is_decent(text) && text[0])
 		kept = row->kind == CONFIG_PATHS ? make_absolute(text, in_file) : xstrdup(text);
-	if (!kept || strlen(kept) > VALUE_TEXT_MAX)
+	if (!kept || strlen(kept) > VALUE_TEXT_MAX || (row->is_entry && !row->is_entry(kept)))
 		return wrong(row, text, e);
 	if (list->count == VALUE_LIST_MAX)
 		return err_set(

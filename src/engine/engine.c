@@ -23,6 +23,7 @@ const char *hotcell_version(void)
 void error_out(struct hotcell_error *ret, const struct err *e)
 {
 	ret->kind = (enum hotcell_error_kind)e->kind;
+	ret->sys_errno = e->sys_errno;
 	snprintf(ret->text, sizeof(ret->text), "%s", e->text);
 }
 

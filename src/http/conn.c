@@ -16,7 +16,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-enum next { GO_ON, WAIT, AGAIN, CLOSE };
+enum next { GO_ON, WAIT, AGAIN, ENDED, CLOSE };
 
 /* ---- reading ---- */
 
@@ -42,7 +42,7 @@ static enum next read_block(struct conn *conn, size_t *ret_len)
 		conn->may_read = false;
 		return WAIT;
 	}
-	return CLOSE; /* its end, or an error: nobody waits for an answer to what is not complete */
+	return got == 0 ? ENDED : CLOSE;
 }
 
 static void forget_taken(struct conn *conn)
@@ -284,6 +284,20 @@ static enum next send_answer(struct conn *conn)
 	return CLOSE;
 }
 
+/* Nothing more will come. Who has only said so may still read that it was not enough. */
+static enum next end_early(struct conn *conn)
+{
+	static const char why[] = "The request ends early.";
+
+	if (conn->is_gone || (!conn->x && !head_has_begun(conn)))
+		return CLOSE;
+	if (conn->x)
+		exchange_refuse(conn->x, 400, why);
+	else
+		refuse_head(conn, 400, why);
+	return GO_ON;
+}
+
 /* ---- its turn ---- */
 
 static enum next go_on(struct conn *conn)
@@ -310,8 +324,11 @@ void conn_turn(struct conn *conn)
 
 	conn->in_turn = true;
 	conn->reads = conn->answers = 0;
-	while (next == GO_ON)
+	while (next == GO_ON) {
 		next = go_on(conn);
+		if (next == ENDED)
+			next = end_early(conn);
+	}
 	if (next == CLOSE) {
 		conn_close(conn); /* still in its turn: on_end must not make it due once more */
 		return;

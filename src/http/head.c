@@ -202,18 +202,21 @@ static bool is_visible(const char *text)
 	return true;
 }
 
-/* Printable ASCII without spaces, an absolute path; all escapes in the query good. Those of the path are looked at by
- * whoever takes it apart. */
-static bool is_sound_target(const struct http_exchange *x)
+/* Printable ASCII without spaces, and all escapes good. */
+static bool is_sound(const char *text)
 {
 	auto_buf struct buf decoded = { 0 };
 
+	return is_visible(text) &&
+	       (!strchr(text, '%') || http_decode(text, strlen(text), &decoded));
+}
+
+/* An absolute path, and a query if there is one. */
+static bool is_sound_target(const struct http_exchange *x)
+{
 	if (x->target[0] != '/' && strcmp(x->target, "*") != 0)
 		return false;
-	if (!is_visible(x->target) || (x->query && !is_visible(x->query)))
-		return false;
-	return !x->query || !strchr(x->query, '%') ||
-	       http_decode(x->query, strlen(x->query), &decoded);
+	return is_sound(x->target) && (!x->query || is_sound(x->query));
 }
 
 /* A length that no limit allows, if it fits into no number. */

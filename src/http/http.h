@@ -10,7 +10,8 @@
  * bodies together have one, and whoever streams asks http_queued() before it makes more.
  *
  * A client that goes away while it is waited for (no answer yet, or a stream with nothing to send) is noticed at once:
- * on_end, not complete. One that only says that it will send no more (a half-closed socket) still gets its answer.
+ * on_end, not complete. One that only says that it will send no more (a half-closed socket) still gets its answer,
+ * which is 400 if its request was not complete.
  * On a unix socket the kernel tells the two apart. With TCP both look alike until something is sent to it: so it is
  * sent a line that changes nothing, "100 Continue" before an answer, an empty comment in an event stream, an empty
  * line in NDJSON, and whoever is gone refuses it. With HTTP/1.0, or in a stream of another type, only the next

@@ -110,9 +110,9 @@ static void turn_away(int fd)
 				   "Connection: close\r\n"
 				   "Retry-After: 1\r\n"
 				   "Content-Type: application/json\r\n"
-				   "Content-Length: 36\r\n"
+				   "Content-Length: 48\r\n"
 				   "\r\n"
-				   "{\"detail\":\"Too many connections.\"}\r\n";
+				   "{\"detail\":\"Too many connections.\",\"code\":\"busy\"}";
 
 	send(fd, text, sizeof(text) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 	shutdown(fd, SHUT_WR);

@@ -270,8 +270,6 @@ static int check_room(const struct mirror *m, const struct entry *old, uint64_t 
 {
 	uint64_t others = m->bytes - (old ? old->size_bytes : 0);
 
-	if (!old && is_full(m))
-		return tell_full(e);
 	if (size > m->max_bytes || others > m->max_bytes - size)
 		return err_set(e, ERR_LIMIT, "the session's files may have %llu bytes at most",
 			(unsigned long long)m->max_bytes);
@@ -293,7 +291,11 @@ int mirror_put(struct mirror *m, const char *path, int fd, bool generated, struc
 	if (!S_ISREG(status.st_mode))
 		return err_set(e, ERR_INPUT, "'%s' is not a regular file", path);
 	if (check_room(m, entry, (uint64_t)status.st_size, e) ||
-		make_parents(m, path, generated, e) || name_it(m, path, bytes, e))
+		make_parents(m, path, generated, e))
+		return -1;
+	if (!entry && is_full(m)) /* now that the directories above it are counted */
+		return tell_full(e);
+	if (name_it(m, path, bytes, e))
 		return -1;
 	if (!entry)
 		entry = add(m, path);
@@ -326,10 +328,10 @@ int mirror_put_link(
 		return err_set(e, ERR_INPUT, "'%s' is a directory", path);
 	if (entry && mirror_remove(m, path, e))
 		return -1;
-	if (is_full(m))
-		return tell_full(e);
 	if (make_parents(m, path, generated, e))
 		return -1;
+	if (is_full(m))
+		return tell_full(e);
 	entry = add(m, path);
 	entry->target = xstrdup(target);
 	entry->generated = generated;
@@ -390,15 +392,18 @@ static void forget_beneath(struct mirror *m, const char *top)
 	free(found);
 }
 
-static int remove_dir(struct mirror *m, int parent, const char *path, struct err *e)
+static int remove_dir(struct mirror *m, int parent, const struct entry *entry, struct err *e)
 {
+	const char *path = entry->path;
 	auto_close int fd =
 		openat(parent, path_base(path), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0)
 		return err_sys(e, "open '%s'", path);
-	walk_remove_all(fd);
-	forget_beneath(m, path);
+	if (entry->children) { /* else, where all are removed one by one, each would look at all others */
+		walk_remove_all(fd);
+		forget_beneath(m, path);
+	}
 	return unlinkat(parent, path_base(path), AT_REMOVEDIR) ? err_sys(e, "remove '%s'", path) :
 								 0;
 }
@@ -417,7 +422,7 @@ int mirror_remove(struct mirror *m, const char *path, struct err *e)
 	parent = open_parent(m, path, e);
 	if (parent < 0)
 		return -1;
-	if (entry->is_directory && remove_dir(m, parent, path, e))
+	if (entry->is_directory && remove_dir(m, parent, entry, e))
 		return -1;
 	if (!entry->is_directory && unlinkat(parent, path_base(path), 0))
 		return err_sys(e, "remove '%s'", path);

@@ -8,6 +8,7 @@
 #define HOTCELL_SERVICE_MIRROR_H
 
 #include "base/err.h"
+#include "workspace/staging.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,8 +16,9 @@
 
 struct mirror;
 
-/* Files and directories together: as many as a cell can be given at once. */
-enum { MIRROR_ENTRIES_MAX = 20000 };
+/* Files and directories together: as many as a cell can be given at once, but for some that a run brings: its code is
+ * one, and without room for it nothing could be run any more. */
+enum { MIRROR_ENTRIES_MAX = STAGING_ITEMS_MAX - 100 };
 
 struct mirror_file {
 	char *path;

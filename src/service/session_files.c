@@ -157,10 +157,12 @@ static void set_lost(const struct session *session, const char *why, struct err 
 static void set_failure(
 	const struct session *session, const struct hotcell_error *failure, struct err *ret)
 {
-	if (failure->kind == HOTCELL_ERROR_GONE)
+	if (failure->kind == HOTCELL_ERROR_GONE) {
 		set_lost(session, failure->text, ret);
-	else
+	} else {
 		err_set(ret, (enum err_kind)failure->kind, "%s", failure->text);
+		ret->sys_errno = failure->sys_errno; /* a full disk has an answer of its own */
+	}
 }
 
 static void on_done_in_cell(

@@ -7,13 +7,14 @@ SERVICE = {"cors_origins": "https://good.example,http://also.example:8080", "all
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]", "LOCALHOST:1", "127.0.0.1:8000", "box.example",
-                                  "named.example:99"])
+                                  "box.example:8000", "BOX.example:1", "named.example:99"])
 def test_a_host_that_is_ours_is_served(service, host):
     assert service.get("/health", headers={"Host": host}).status == 200
 
 
 @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "box.example.evil",
-                                  "[::1].evil", "localhostevil", "named.example", "", "127.0.0.2x"])
+                                  "[::1].evil", "localhostevil", "named.example", "named.example:98", "named.example:999",
+                                  "box.example.evil:8000", "", "127.0.0.2x"])
 def test_another_host_is_not(service, host):
     for method, path in (("GET", "/health"), ("POST", "/v1/execute"), ("OPTIONS", "/v1/execute"), ("GET", "/docs")):
         reply = service.request(method, path, headers={"Host": host})

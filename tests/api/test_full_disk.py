@@ -5,6 +5,7 @@ import subprocess
 import pytest
 
 import harness
+from sessions import Session
 
 pytestmark = pytest.mark.needs_root("only root may mount")
 
@@ -53,3 +54,16 @@ def test_a_full_disk_is_507_and_harms_nothing(service):
     assert service.download(service.upload("again", b"x" * 300000)) == b"x" * 300000
     run = service.execute("open('small', 'w').write('x')\nNone")
     assert service.download(run["files"][0]["file_id"]) == b"x"
+
+
+def test_a_session_s_file_that_finds_no_room_is_507_and_stays(service):
+    """On its way out of a cell it lies on the disk for a moment."""
+    with Session(service) as session:
+        session.execute("import os\nn = open('big', 'wb').write(os.urandom(3000000))")
+        stored, _ = fill(service)
+        for reply in (session.get("/files/big"), service.delete(f"{session.path}?keep_generated=true")):
+            assert (reply.status, reply.json()) == (507, {"detail": "The disk is full.", "code": "disk_full"}), reply
+        assert "big" in session.files()
+        for file_id in stored:
+            assert service.delete(f"/v1/files/{file_id}").status == 204
+        assert len(session.get("/files/big").body) == 3000000

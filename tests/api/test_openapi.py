@@ -290,7 +290,7 @@ def test_that_a_key_is_needed_is_described_for_all_that_need_one(service, descri
 def test_the_codes_of_errors_are_those_of_the_source(described):
     text = read_all("api")
     found = set(re.findall(r'\b(?:refuse|reply_error)\([&\w]+, [^,"]+, "(\w+)"', text))
-    found |= set(re.findall(r'return "(\w+)";', text.split("code_of(unsigned status)")[1].split("\n}")[0]))
+    found |= set(re.findall(r'return "(\w+)";', text.split("reply_code(unsigned status)\n{")[1].split("\n}")[0]))
     found |= set(re.findall(r'= \{ \d+, "(\w+)" \}', text)) | set(re.findall(r'code = "(\w+)"', text))
     assert set(described.document["components"]["schemas"]["Error"]["properties"]["code"]["enum"]) == found
 

@@ -58,6 +58,14 @@ def test_what_is_wrong_with_one_is_told(service, definition, said):
     assert not reply.detail()[0].isdigit(), reply
 
 
+@pytest.mark.parametrize("yaml, kind", [(5, "string_type"), (["id: calc"], "string_type"), ("id: calc\0", "value_error")])
+def test_a_file_that_is_no_text_is_told(service, yaml, kind):
+    reply = service.post("/v1/languages", {"yaml": yaml})
+    assert reply.status == 422, reply
+    error, = reply.json()["detail"]
+    assert (error["loc"], error["type"]) == (["body", "yaml"], kind)
+
+
 def test_it_is_there_after_a_restart():
     with harness.Running() as service:
         assert service.post("/v1/languages", CALC).status == 201

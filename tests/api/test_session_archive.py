@@ -174,10 +174,28 @@ def test_a_bomb_is_found_out_before_it_is_unpacked(service):
 
 
 def test_an_archive_that_is_too_large_to_be_read_is_refused(service):
-    with Session(service) as session:
+    with Session(service, limits={"disk_bytes": 1 << 20}) as session:
         answer = service.raw(f"PUT {session.path}/archive HTTP/1.1\r\nHost: localhost\r\n"
-                             f"Content-Length: {(8 << 20) + 1}\r\n\r\n".encode())
-        assert answer.split()[1] == b"413"
+                             f"Content-Length: {32 << 20}\r\n\r\n".encode())
+        assert answer.split()[1] == b"413" and b"The archive is larger than" in answer
+
+
+def test_an_archive_may_be_larger_than_a_file_since_a_workspace_is(service):
+    with Session(service) as session:
+        for name in ("a", "b"):
+            assert session.put("/files/" + name, bytes(6 << 20)).status == 200
+        archive = session.get("/archive").body
+        assert len(archive) > 12 << 20
+        reply = session.put("/archive", archive)
+        assert reply.status == 200 and reply.json()["files"] == 2, reply
+
+
+def test_a_workspace_with_as_many_files_as_it_may_have_still_runs(service):
+    with Session(service, strategy="per_execution", workspace="shared", limits={"disk_bytes": 1 << 30}) as session:
+        for name in "ab":
+            assert session.put("/archive", tar_of(*[(f"{name}{i}", b"") for i in range(9950)])).status == 200
+        assert session.put("/files/more", b"").status == 413
+        assert session.execute("import os\nprint(len(os.listdir('.')))")["stdout"] == "19901\n"
 
 
 def test_what_a_program_has_left_goes_out_but_for_links(service):

@@ -68,10 +68,11 @@ def test_a_bad_path_is_refused_by_every_method(service, strategy, name, says):
         assert session.files() == {}
 
 
-def test_a_path_with_nul_or_a_bad_escape_is_none(service):
+def test_a_path_with_nul_or_a_bad_escape_is_malformed(service):
     with Session(service) as session:
         for path in ("a%00b", "%zz", "%"):
-            assert session.get("/files/" + path).status in (400, 404)
+            for reply in (session.get("/files/" + path), session.put("/files/" + path, b"x")):
+                assert (reply.status, reply.json()["code"]) == (400, "malformed"), reply
 
 
 @pytest.mark.parametrize("strategy, workspace", PLACES)

@@ -572,7 +572,13 @@ def test_a_session_is_extended_from_now_on(service):
         state = reply.json()
         assert 590 < state["expires_at"] - time.time() <= 600
         assert (state["config"]["ttl_seconds"], state["config"]["idle_timeout"]) == (600, 300)
-        assert session.patch({}).json()["expires_at"] == state["expires_at"]
+        for unsaid in ({}, {"ttl_seconds": None}):
+            assert session.patch(unsaid).json()["expires_at"] == state["expires_at"]
+
+
+def test_a_session_is_extended_by_a_number_in_quotes_as_well(service):
+    with Session(service, ttl_seconds=60) as session:
+        assert session.patch({"ttl_seconds": "600"}).json()["expires_at"] > session.opened["expires_at"] + 500
 
 
 @pytest.mark.parametrize("body", [{"ttl_seconds": 0}, {"ttl_seconds": 86401}, {"idle_timeout": "x"}, []])
@@ -585,7 +591,7 @@ def test_a_session_is_not_extended_by_nonsense(service, body):
 # ---- there is none ----
 
 
-@pytest.mark.parametrize("name", [NOBODY, "x", "..%2f..%2fetc", "%00", "a" * 5000, "%ff"])
+@pytest.mark.parametrize("name", [NOBODY, "x", "..%2f..%2fetc", "a" * 5000, "%ff"])
 def test_what_is_not_there_is_not_found(service, name):
     path = f"/v1/sessions/{name}"
     calls = [("GET", "", None), ("PATCH", "", {}), ("DELETE", "", None), ("POST", "/execute", {"code": "1"}),

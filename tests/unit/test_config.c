@@ -224,8 +224,8 @@ static void make_sample(const struct config_row *row, char *typed, char *want)
 		strcpy(want, "\"/other/path\"");
 		return;
 	case CONFIG_LIST:
-		strcpy(typed, "one,two");
-		strcpy(want, "[\"one\", \"two\"]");
+		strcpy(typed, "a://one,a://two");
+		strcpy(want, "[\"a://one\", \"a://two\"]");
 		return;
 	case CONFIG_PATHS:
 		strcpy(typed, "/one,/two");
@@ -493,6 +493,12 @@ static void wrong_values_are_told_with_name_value_and_what_was_wanted(void **sta
 		{ "warm: python",
 			"f:1: warm = 'python': want a list of texts (what is kept warm: language, "
 			"language:profile, language@isolation)" },
+		{ "cors_origins: [https://a.example, https://b.example/]",
+			"f:1: cors_origins = 'https://b.example/': want a list of origins without a "
+			"path, or * (web pages that may call the API, such as https://example.org)" },
+		{ "cors_origins: [a.example]",
+			"f:1: cors_origins = 'a.example': want a list of origins without a "
+			"path, or * (web pages that may call the API, such as https://example.org)" },
 		{ "mounts: [/a, b]",
 			"f:1: mounts = 'b': want a list of absolute paths (directories of this "
 			"machine below which sessions may mount)" },

@@ -179,6 +179,8 @@ static void odd_request_lines_are_refused(void **state)
 	expect_status("TRACE /hello HTTP/1.1\r\nHost: h\r\n\r\n", "501");
 	expect_status("CONNECT /hello HTTP/1.1\r\nHost: h\r\n\r\n", "501");
 	expect_status("BREW /hello HTTP/1.1\r\nHost: h\r\n\r\n", "501");
+	expect_status("GET /query/%zz HTTP/1.1\r\nHost: h\r\n\r\n", "400");
+	expect_status("GET /query/a%00b HTTP/1.1\r\nHost: h\r\n\r\n", "400");
 	expect_status("GET /query?a=%zz HTTP/1.1\r\nHost: h\r\n\r\n", "400");
 	expect_status("GET /query?a=%4 HTTP/1.1\r\nHost: h\r\n\r\n", "400");
 	expect_status("GET /query?a=%00 HTTP/1.1\r\nHost: h\r\n\r\n", "400");

@@ -275,6 +275,13 @@ static void there_are_only_so_many_files_and_directories(void **state)
 	assert_int_equal(e.kind, ERR_LIMIT);
 	assert_int_equal(mirror_remove(m, "0", &e), 0);
 	put_well(m, "more", "x");
+	/* Directories that are made for a file count too: with room for one of both there is none for it. */
+	assert_int_equal(mirror_remove(m, "1", &e), 0);
+	assert_int_equal(put(m, "above/more", "x", &e), -1);
+	assert_int_equal(e.kind, ERR_LIMIT);
+	assert_int_equal(mirror_remove(m, "above", &e), 0);
+	assert_int_equal(mirror_put_link(m, "above/more", "target", false, &e), -1);
+	assert_int_equal(e.kind, ERR_LIMIT);
 	mirror_close(m);
 }
 
