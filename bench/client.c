@@ -42,8 +42,9 @@ enum {
 	PAUSE_US = 2000,
 	TURN_PAUSE_US = 30000, /* what a container leaves takes the kernel a while */
 	TURN = 5,              /* runs in a row, for those that take part in every round */
-	READY_US = 150000,     /* cells that were made ahead are there, and have rehearsed */
-	RUN_UP_MS = 150, /* of a rate: cells are made, and take their turns; it does not count */
+	READY_US = 250000,     /* cells that were made ahead are there, and have rehearsed */
+	RING = 8, /* cells that serve again, for each work at a time */
+	RUN_UP_MS = 400, /* of a rate: cells are made, and take their turns; it does not count */
 };
 
 struct line;
@@ -464,9 +465,21 @@ static unsigned work_in_processes(struct line *line, unsigned parallel, const st
 struct slot {
 	struct hotcell_request request; /* must stay while the work goes on */
 	struct hotcell_work *work;
-	struct hotcell_cell *next;  /* ahead: is being made meanwhile */
-	struct hotcell_cell *spare; /* likewise, where cells serve again */
+	struct hotcell_cell *next; /* ahead: is being made meanwhile */
+	/* Likewise, where cells serve again: they take turns, and meanwhile each gets another machine ready. That takes
+	 * longer than a run, mostly because the kernel waits while a machine ends and while it begins. */
+	struct hotcell_cell *ring[RING];
+	unsigned turn;
 };
+
+static struct hotcell_cell *next_of_ring(struct line *line, struct slot *slot)
+{
+	struct hotcell_cell **cell = &slot->ring[slot->turn++ % RING];
+
+	if (!*cell)
+		*cell = make_cell(line);
+	return *cell;
+}
 
 static bool slot_start(struct line *line, struct slot *slot)
 {
@@ -478,14 +491,8 @@ static bool slot_start(struct line *line, struct slot *slot)
 		slot->request.cell = slot->next;
 	}
 	if (line->kind->run == run_ahead && line->request.isolation == HOTCELL_ISOLATION_VM) {
-		/* Two cells take turns: in one of them another machine gets ready. */
-		struct hotcell_cell *ready;
-
 		line->request.machine_ends = 1;
-		ready = slot->next ? slot->next : make_cell(line);
-		slot->next = slot->spare ? slot->spare : make_cell(line);
-		slot->spare = ready;
-		slot->request.cell = ready;
+		slot->request.cell = next_of_ring(line, slot);
 		slot->request.machine_ends = 1;
 		slot->request.cell_ends = 0;
 	} else if (line->kind->run == run_ahead) {
@@ -510,8 +517,7 @@ static bool slot_finish(struct line *line, struct slot *slot)
 	else
 		good = check_result(line, result);
 	slot->work = NULL;
-	if (slot->request.cell && slot->request.cell != slot->next &&
-		slot->request.cell != slot->spare)
+	if (slot->request.cell && slot->request.cell != slot->next && !slot->turn)
 		hotcell_cell_free(slot->request.cell);
 	slot->request.cell = NULL;
 	return good;
@@ -542,8 +548,9 @@ static unsigned work_in_engine(struct line *line, unsigned parallel, const struc
 	for (unsigned i = 0; i < parallel; i++) {
 		if (slots[i].next)
 			hotcell_cell_free(slots[i].next);
-		if (slots[i].spare)
-			hotcell_cell_free(slots[i].spare);
+		for (unsigned k = 0; k < RING; k++)
+			if (slots[i].ring[k])
+				hotcell_cell_free(slots[i].ring[k]);
 	}
 	return good;
 }
