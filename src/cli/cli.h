@@ -19,7 +19,8 @@ int cmd_files(int argc, char **argv);
 int cmd_top(int argc, char **argv);
 
 /* Programs of their own, so that what they link does not slow down `hotcell run`: beside this one, else
- * as installed. argv[0] is the command. Returns only if it cannot be started. */
+ * as installed. argv[0] is the command, and before it the name that we were called by, with which they are found in a list of
+ * processes. Returns only if it cannot be started. */
 int become(const char *program, char **argv);
 
 /* Prints "hotcell: text" to stderr and returns EXIT_HOTCELL. */

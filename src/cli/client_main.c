@@ -35,7 +35,7 @@ int main(int argc, char **argv)
 	/* How wide letters are; nothing else of what people set. */
 	setlocale(LC_CTYPE, "C.UTF-8");
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
-		if (argc > 0 && strcmp(argv[0], commands[i].name) == 0)
-			return commands[i].run(argc, argv);
+		if (argc > 1 && strcmp(argv[1], commands[i].name) == 0)
+			return commands[i].run(argc - 1, argv + 1);
 	return complain("this program is started by hotcell");
 }

@@ -5,9 +5,9 @@
 
 int main(int argc, char **argv)
 {
-	if (strcmp(argv[0], "serve") == 0)
-		return cmd_serve(argc, argv);
-	if (strcmp(argv[0], "keys") == 0)
-		return cmd_keys(argc, argv);
+	if (argc > 1 && strcmp(argv[1], "serve") == 0)
+		return cmd_serve(argc - 1, argv + 1);
+	if (argc > 1 && strcmp(argv[1], "keys") == 0)
+		return cmd_keys(argc - 1, argv + 1);
 	return complain("this program is started by hotcell");
 }

@@ -65,10 +65,10 @@ int become(const char *program, char **argv)
 		path[len] = '\0';
 		slash = strrchr(path, '/');
 		strcpy(slash + 1, program);
-		execv(path, argv);
+		execv(path, argv - 1);
 	}
 	snprintf(path, sizeof(path), "%s/%s", HOTCELL_LIBEXECDIR, program);
-	execv(path, argv);
+	execv(path, argv - 1);
 	return complain("start '%s': %s", path, strerror(errno));
 }
 

@@ -33,7 +33,9 @@ static int hear(const struct mother *m)
 	do
 		ready = poll(&socket, 1, PATIENCE_MS);
 	while (ready < 0 && errno == EINTR);
-	return ready > 0 && recv(m->socket_fd, &a, sizeof(a), MSG_DONTWAIT) == sizeof(a) ? a.result : -1;
+	return ready > 0 && recv(m->socket_fd, &a, sizeof(a), MSG_DONTWAIT) == sizeof(a) ?
+		       a.result :
+		       -1;
 }
 
 /* Returns what it answers, -1 if it does not. Whoever was in the cell may have stopped it. */
@@ -93,8 +95,8 @@ static bool fits(const struct mother *m, const struct mother *wanted)
 	       m->snapshot_number == wanted->snapshot_number;
 }
 
-int mother_start(struct mother *m, const struct msg_exec *exec, const struct keeper_options *options,
-	int snapshot_fd, struct err *e)
+int mother_start(struct mother *m, const struct msg_exec *exec,
+	const struct keeper_options *options, int snapshot_fd, struct err *e)
 {
 	struct mother wanted = {
 		.open_files = exec->open_files,
@@ -117,7 +119,8 @@ int mother_start(struct mother *m, const struct msg_exec *exec, const struct kee
 	mother_forget(m);
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends))
 		return err_sys(e, "socketpair");
-	if (program_start_warm(&started, exec, options, &(struct vmm_fds){ -1, -1, snapshot_fd, ends[1] }, e) == 0) {
+	if (program_start_warm(&started, exec, options,
+		    &(struct vmm_fds){ -1, -1, snapshot_fd, ends[1] }, e) == 0) {
 		*m = wanted;
 		m->pid = started.pid;
 		m->socket_fd = ends[0];

@@ -21,8 +21,8 @@ struct mother {
 bool mother_sweep(struct mother *m, const struct program *program);
 
 /* One for such machines, unless there is; it is forgotten if it does not fit. Nobody else is in the cell. */
-int mother_start(struct mother *m, const struct msg_exec *exec, const struct keeper_options *options,
-	int snapshot_fd, struct err *e);
+int mother_start(struct mother *m, const struct msg_exec *exec,
+	const struct keeper_options *options, int snapshot_fd, struct err *e);
 
 /* Returns the machine's process id; -1 if there will be none. */
 pid_t mother_make(struct mother *m, int warm_fd, int line_fd);

@@ -11,7 +11,8 @@
 enum { STREAMS = 3 };
 
 /* By the mother, if there is one for such machines. If she fails, all that there is of her goes. */
-static bool is_born(struct warm *w, struct program *p, const struct msg_exec *exec, const int sockets[2])
+static bool is_born(
+	struct warm *w, struct program *p, const struct msg_exec *exec, const int sockets[2])
 {
 	pid_t pid;
 
@@ -43,7 +44,8 @@ int warm_start(struct warm *w, struct program *p, const struct msg_exec *exec,
 		return err_sys(e, "socketpair");
 	theirs = ends[1];
 	if (!is_born(w, p, exec, (int[]){ theirs, line }) &&
-		program_start_warm(p, exec, options, &(struct vmm_fds){ theirs, line, snapshot, -1 }, e)) {
+		program_start_warm(
+			p, exec, options, &(struct vmm_fds){ theirs, line, snapshot, -1 }, e)) {
 		close(ends[0]);
 		return -1;
 	}

@@ -7,8 +7,8 @@
 #include "wire/vmm_warm.h"
 
 struct warm {
-	int socket_fd; /* to the VMM; -1 = there is none, or it is gone */
-	int line_fd;   /* for the one that is started next: its socket to the engine; -1 */
+	int socket_fd;        /* to the VMM; -1 = there is none, or it is gone */
+	int line_fd;          /* for the one that is started next: its socket to the engine; -1 */
 	struct mother mother; /* of those that serve one run each */
 };
 

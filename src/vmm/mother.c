@@ -61,7 +61,8 @@ static int sweep(void)
 /* Our parent's child, not ours: he waits for it. */
 static int fork_aside(void)
 {
-	long pid = syscall(SYS_clone, (unsigned long)(CLONE_PARENT | SIGCHLD), NULL, NULL, NULL, 0UL);
+	long pid =
+		syscall(SYS_clone, (unsigned long)(CLONE_PARENT | SIGCHLD), NULL, NULL, NULL, 0UL);
 
 	return pid < 0 ? -errno : (int)pid;
 }
@@ -70,7 +71,8 @@ static void become_machine(const int sockets[SOCKETS])
 {
 	close(VMM_MOTHER_FD);
 	setsid();
-	if (dup3(sockets[0], VMM_WARM_FD, O_CLOEXEC) < 0 || dup3(sockets[1], VMM_LINE_FD, O_CLOEXEC) < 0)
+	if (dup3(sockets[0], VMM_WARM_FD, O_CLOEXEC) < 0 ||
+		dup3(sockets[1], VMM_LINE_FD, O_CLOEXEC) < 0)
 		_exit(FAILED);
 }
 

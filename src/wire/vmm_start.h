@@ -18,9 +18,9 @@ enum vmm_fd {
 	VMM_LINE_FD,     /* likewise, to the engine */
 	VMM_SNAPSHOT_FD, /* what to start from, read-only; may be absent */
 	VMM_STATS_FD,    /* the page of wire/vmm_stats.h; may be absent */
-	VMM_SPARE_FD,  /* memory that another machine had before; may be absent: see vmm/spare.h */
+	VMM_SPARE_FD, /* memory that another machine had before; may be absent: see vmm/spare.h */
 	VMM_MOTHER_FD, /* a socket to the keeper, if it is to make machines (vmm_mother.h); may be absent */
-	VMM_OWN_FDS,  /* the VMM's own go from here on */
+	VMM_OWN_FDS,                    /* the VMM's own go from here on */
 	VMM_FDS_MAX = VMM_OWN_FDS + 64, /* RLIMIT_NOFILE of a VMM */
 };
 

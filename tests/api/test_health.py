@@ -38,3 +38,10 @@ def test_another_method_is_told_with_those_that_there_are(service):
 def test_the_unix_socket_serves_as_well(service):
     assert service.local.get("/health").json()["status"] == "ok"
     assert service.local.execute("print('here')")["stdout"] == "here\n"
+
+
+def test_a_list_of_processes_names_it(service):
+    for pid in (service.process.pid, service.daemon_pid()):
+        with open(f"/proc/{pid}/cmdline", "rb") as file:
+            program, command = file.read().split(b"\0")[:2]
+        assert (program.rpartition(b"/")[2], command) == (b"hotcell", b"serve")
