@@ -41,7 +41,7 @@ enum {
 	PARALLEL_MAX = 2,
 	PAUSE_US = 2000,
 	TURN_PAUSE_US = 30000, /* what a container leaves takes the kernel a while */
-	TURN = 5,              /* runs in a row, for those that take part in every round */
+	TURN = 10,             /* runs in a row, for those that take part in every round */
 	READY_US = 250000,     /* cells that were made ahead are there, and have rehearsed */
 	RING = 8,              /* cells that serve again, for each work at a time */
 	RUN_UP_MS = 400, /* of a rate: cells are made, and take their turns; it does not count */

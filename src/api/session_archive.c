@@ -18,6 +18,7 @@
 enum {
 	ENTRIES_MAX = 10000,
 	ENTRY_EXTRA = 2048, /* its head, that of a long name, and what fills its last block */
+	PORTION = 64,       /* files that are put at a time: the loop has others to serve */
 };
 
 static struct session *find(struct call *call)
@@ -176,6 +177,8 @@ struct unpacking {
 	size_t files_count;
 	char **host_paths;
 	struct hotcell_input *inputs;
+	size_t inputs_count;
+	size_t put_count; /* of them, so far */
 	uv_work_t work;
 	int failed;
 	struct err e;
@@ -231,48 +234,6 @@ static void unpack(uv_work_t *work)
 	u->failed = tar_unpack(u->fd, &u->limits, u->to, &u->report, &u->e);
 }
 
-/* Directories that have something in them are made with that. */
-static void put_all(struct unpacking *u)
-{
-	size_t used = 0;
-
-	mirror_list(u->to, &u->files, &u->files_count);
-	u->host_paths = xalloc((u->files_count + 1) * sizeof(char *));
-	u->inputs = xalloc((u->files_count + 1) * sizeof(*u->inputs));
-	for (size_t i = 0; i < u->files_count; i++) {
-		const struct mirror_file *f = &u->files[i];
-
-		if (f->is_directory && !mirror_is_empty(u->to, f->path))
-			continue;
-		u->host_paths[i] = path_join(mirror_path(u->to), f->path);
-		u->inputs[used++] =
-			(struct hotcell_input){ .path = f->path, .host_path = u->host_paths[i] };
-	}
-	session_files(&u->visit.turn,
-		&(struct hotcell_files){
-			.kind = HOTCELL_FILES_PUT, .inputs = u->inputs, .inputs_count = used });
-}
-
-static void on_unpacked(uv_work_t *work, int status)
-{
-	struct unpacking *u = container_of(work, struct unpacking, work);
-
-	(void)status;
-	if (!u->visit.call)
-		visit_end(&u->visit);
-	else if (u->failed)
-		visit_fail(&u->visit, &u->e);
-	else
-		put_all(u);
-}
-
-static void unpack_on_turn(struct visit *v)
-{
-	struct unpacking *u = unpacking_of(v);
-
-	uv_queue_work(v->session->service->loop, &u->work, unpack, on_unpacked);
-}
-
 static json_t *skipped_json(const struct tar_report *r)
 {
 	json_t *list = json_array();
@@ -285,22 +246,108 @@ static json_t *skipped_json(const struct tar_report *r)
 	return list;
 }
 
-static void unpack_on_found(struct visit *v, struct session_found *found, const struct err *failure)
+static void remove_place(uv_work_t *work)
 {
-	const struct tar_report *r = &unpacking_of(v)->report;
+	struct unpacking *u = container_of(work, struct unpacking, work);
 
-	session_found_free(found);
-	if (failure) {
-		visit_fail(v, failure);
-		return;
-	}
-	if (v->call)
+	mirror_close(take_ptr(&u->to));
+}
+
+static void on_removed(uv_work_t *work, int status)
+{
+	struct unpacking *u = container_of(work, struct unpacking, work);
+
+	(void)status;
+	visit_end(&u->visit);
+}
+
+/* Answers, if somebody still wants to know. */
+static void finish(struct unpacking *u, const struct err *failure)
+{
+	struct visit *v = &u->visit;
+	const struct tar_report *r = &u->report;
+
+	if (v->call && failure)
+		reply_err(v->call, failure);
+	else if (v->call)
 		reply_json(v->call, 200,
 			json_pack("{s:I, s:I, s:I, s:o, s:I}", "files", (json_int_t)r->files,
 				"directories", (json_int_t)r->directories, "bytes",
 				(json_int_t)r->bytes, "skipped", skipped_json(r), "skipped_count",
 				(json_int_t)r->skipped_count));
-	visit_end(v);
+	uv_queue_work(v->session->service->loop, &u->work, remove_place, on_removed);
+}
+
+static void put_portion(struct unpacking *u)
+{
+	size_t left = u->inputs_count - u->put_count;
+	struct hotcell_files what = {
+		.kind = HOTCELL_FILES_PUT,
+		.inputs = u->inputs + u->put_count,
+		.inputs_count = left < PORTION ? left : PORTION,
+	};
+
+	u->put_count += what.inputs_count;
+	session_files(&u->visit.turn, &what);
+}
+
+/* Directories that have something in them are made with that. */
+static void put_all(struct unpacking *u)
+{
+	mirror_list(u->to, &u->files, &u->files_count);
+	u->host_paths = xalloc((u->files_count + 1) * sizeof(char *));
+	u->inputs = xalloc((u->files_count + 1) * sizeof(*u->inputs));
+	for (size_t i = 0; i < u->files_count; i++) {
+		const struct mirror_file *f = &u->files[i];
+
+		if (f->is_directory && !mirror_is_empty(u->to, f->path))
+			continue;
+		u->host_paths[i] = path_join(mirror_path(u->to), f->path);
+		u->inputs[u->inputs_count++] =
+			(struct hotcell_input){ .path = f->path, .host_path = u->host_paths[i] };
+	}
+	put_portion(u);
+}
+
+static void on_unpacked(uv_work_t *work, int status)
+{
+	struct unpacking *u = container_of(work, struct unpacking, work);
+
+	(void)status;
+	if (u->failed || !u->visit.call)
+		finish(u, &u->e);
+	else
+		put_all(u);
+}
+
+static void unpack_on_turn(struct visit *v)
+{
+	struct unpacking *u = unpacking_of(v);
+
+	uv_queue_work(v->session->service->loop, &u->work, unpack, on_unpacked);
+}
+
+/* By another thread and back: whoever else has something to do on the loop goes first. */
+static void rest(uv_work_t *work)
+{
+	(void)work;
+}
+
+static void on_rested(uv_work_t *work, int status)
+{
+	(void)status;
+	put_portion(container_of(work, struct unpacking, work));
+}
+
+static void unpack_on_found(struct visit *v, struct session_found *found, const struct err *failure)
+{
+	struct unpacking *u = unpacking_of(v);
+
+	session_found_free(found);
+	if (failure || u->put_count == u->inputs_count)
+		finish(u, failure);
+	else
+		uv_queue_work(v->session->service->loop, &u->work, rest, on_rested);
 }
 
 /* Where it is unpacked: removed with the other directories of sessions, should we not get to it. */
