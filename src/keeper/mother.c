@@ -104,7 +104,7 @@ int mother_start(struct mother *m, const struct msg_exec *exec,
 		.file_bytes = exec->file_bytes,
 		.memory_bytes = exec->memory_bytes,
 	};
-	struct program started = { 0 };
+	struct program started = { .stdin_fd = -1, .out_fd = { -1, -1 } };
 	struct stat snapshot;
 	int ends[2];
 

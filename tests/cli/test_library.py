@@ -222,6 +222,14 @@ def test_what_is_forked_in_a_machine_for_one_run_has_memory_of_its_own(programs)
     assert told == ["exited 0 b'cc' 1 b'pp' p 99 20000|"] * 4
 
 
+def test_a_machine_for_each_run_has_the_limits_of_its_run(programs):
+    """Whoever makes the machines has limits of its own, and another one is needed then."""
+    code = "import os, resource; print(resource.getrlimit(resource.RLIMIT_NOFILE)[0], os.fstat(0).st_rdev == os.stat('/dev/null').st_rdev, end='')"
+    counts = (40, 40, 40, 50, 50, 60, 40)
+    told = in_one_cell(programs, "vm", *[f"9000 {count} - {code}" for count in counts], once=True)
+    assert told == [f"exited 0 {count} True|" for count in counts]
+
+
 # ---- many runs of JavaScript in one warm machine ----
 
 def in_one_machine(programs, *codes):
