@@ -60,10 +60,17 @@ def test_a_limit_that_is_none_is_422(service, limit):
     assert service.get(f"/v1/runs?limit={limit}").status == 422
 
 
-@pytest.mark.parametrize("run_id", [str(uuid.UUID(int=7, version=4)), "x", "..%2f..%2f", "%00", "'--"])
+@pytest.mark.parametrize("run_id", [str(uuid.UUID(int=7, version=4)), "x", "..%2f..%2f", "'--"])
 def test_a_run_that_is_none_is_404(service, run_id):
     for method, path in (("GET", ""), ("DELETE", ""), ("GET", "/stream")):
         assert service.request(method, f"/v1/runs/{run_id}{path}").status == 404
+
+
+@pytest.mark.parametrize("run_id", ["%00", "%zz", "%"])
+def test_an_id_that_cannot_be_read_is_malformed(service, run_id):
+    for method, path in (("GET", ""), ("DELETE", ""), ("GET", "/stream")):
+        reply = service.request(method, f"/v1/runs/{run_id}{path}")
+        assert (reply.status, reply.json()["code"]) == (400, "malformed")
 
 
 def test_a_running_one_is_cancelled(service):
