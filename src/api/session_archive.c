@@ -16,7 +16,7 @@
 #include <uv.h>
 
 enum {
-	ENTRIES_MAX = 10000,
+	ENTRIES_MAX = MIRROR_ENTRIES_MAX,
 	ENTRY_EXTRA = 2048, /* its head, that of a long name, and what fills its last block */
 	PORTION = 64,       /* files that are put at a time: the loop has others to serve */
 };
@@ -199,7 +199,7 @@ static void free_unpacking(struct visit *v)
 	free(u->inputs);
 	mirror_files_free(u->files, u->files_count);
 	tar_report_free(&u->report);
-	mirror_close(u->to);
+	mirror_drop(u->to, v->session->service->loop);
 	own_close(&u->fd);
 	free(u);
 }
@@ -246,21 +246,6 @@ static json_t *skipped_json(const struct tar_report *r)
 	return list;
 }
 
-static void remove_place(uv_work_t *work)
-{
-	struct unpacking *u = container_of(work, struct unpacking, work);
-
-	mirror_close(take_ptr(&u->to));
-}
-
-static void on_removed(uv_work_t *work, int status)
-{
-	struct unpacking *u = container_of(work, struct unpacking, work);
-
-	(void)status;
-	visit_end(&u->visit);
-}
-
 /* Answers, if somebody still wants to know. */
 static void finish(struct unpacking *u, const struct err *failure)
 {
@@ -275,7 +260,7 @@ static void finish(struct unpacking *u, const struct err *failure)
 				"directories", (json_int_t)r->directories, "bytes",
 				(json_int_t)r->bytes, "skipped", skipped_json(r), "skipped_count",
 				(json_int_t)r->skipped_count));
-	uv_queue_work(v->session->service->loop, &u->work, remove_place, on_removed);
+	visit_end(v);
 }
 
 static void put_portion(struct unpacking *u)

@@ -16,7 +16,8 @@ static bool misses_call(const struct hotcell_work *work, const struct msg_exited
 /* The VMM has ended before its guest began. */
 static bool never_began(const struct hotcell_work *work, const struct msg_exited *m)
 {
-	return work->wish.kind == ISOLATION_VM && m->wait_status != 0 && m->vm.exits == 0 &&
+	return work->wish.kind == ISOLATION_VM && !m->failed_put && m->wait_status != 0 &&
+	       m->vm.exits == 0 &&
 	       (m->ended_by == ENDED_BY_ITSELF || m->ended_by == ENDED_BY_FAILURE);
 }
 

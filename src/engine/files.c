@@ -187,14 +187,11 @@ static void on_got(struct hotcell_work *work, const struct msg_got *m)
 	work_finish(work);
 }
 
-/* What the keeper could not do for a reason that whoever asked can act on. */
-static enum err_kind kind_of(const struct hotcell_work *work, const struct msg_served *m)
+enum err_kind files_kind_of(uint8_t kind, uint32_t error, bool puts)
 {
-	bool puts = work->files.kind == HOTCELL_FILES_PUT;
-
-	if (m->kind != ERR_SYSTEM)
-		return (enum err_kind)m->kind;
-	switch (m->error) {
+	if (kind != ERR_SYSTEM)
+		return (enum err_kind)kind;
+	switch (error) {
 	case ENOSPC:
 	case EDQUOT:
 	case EFBIG:
@@ -218,7 +215,8 @@ static void on_served(struct hotcell_work *work, const struct msg_served *m)
 	struct err e = { 0 };
 
 	if (m->kind) {
-		err_set(&e, kind_of(work, m), "%s", m->text);
+		err_set(&e, files_kind_of(m->kind, m->error, work->files.kind == HOTCELL_FILES_PUT),
+			"%s", m->text);
 		spoil(work, &e);
 	}
 	work_finish(work);

@@ -214,9 +214,9 @@ static void on_exec(struct keeper *k, struct msg_exec *m, int fd)
 			keeper_end_program(k, ENDED_BY_ITSELF);
 		return;
 	}
-	k->put_error = k->warm_error = (struct err){ 0 };
 	k->ended_by = ENDED_BY_FAILURE;
 	output_send_exited(k, e.text);
+	k->put_error = k->warm_error = (struct err){ 0 };
 }
 
 static void on_stdin(struct keeper *k, struct frame_in *in)

@@ -71,6 +71,8 @@ void output_send_exited(struct keeper *k, const char *text)
 		.kept = k->is_kept,
 		.out = { k->last[0].data, k->last[1].data },
 		.out_len = { k->last[0].len, k->last[1].len },
+		.failed_put = (uint8_t)k->put_error.kind,
+		.failed_put_as = (uint32_t)k->put_error.sys_errno,
 		.text = text,
 	};
 

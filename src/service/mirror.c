@@ -2,6 +2,7 @@
 
 #include "base/buf.h"
 #include "base/fd.h"
+#include "base/list.h"
 #include "base/map.h"
 #include "base/nameless.h"
 #include "base/own.h"
@@ -12,6 +13,10 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <uv.h>
+
+/* What is removed at once; more would keep the loop from serving others. */
+enum { REMOVED_AT_ONCE_MAX = 100 };
 
 struct entry {
 	char *path;
@@ -97,6 +102,35 @@ void mirror_close(struct mirror *m)
 	free(m->name);
 	free(m->new_name);
 	free(m);
+}
+
+struct removal {
+	uv_work_t work;
+	struct mirror *mirror;
+};
+
+static void remove_it(uv_work_t *work)
+{
+	mirror_close(container_of(work, struct removal, work)->mirror);
+}
+
+static void on_removed(uv_work_t *work, int status)
+{
+	(void)status;
+	free(container_of(work, struct removal, work));
+}
+
+void mirror_drop(struct mirror *m, uv_loop_t *loop)
+{
+	struct removal *removal;
+
+	if (!m || m->entries.count <= REMOVED_AT_ONCE_MAX) {
+		mirror_close(m);
+		return;
+	}
+	removal = xalloc(sizeof(*removal));
+	removal->mirror = m;
+	uv_queue_work(loop, &removal->work, remove_it, on_removed);
 }
 
 void mirror_sweep(const char *dir)

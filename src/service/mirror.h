@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 struct mirror;
+struct uv_loop_s;
 
 /* Files and directories together: as many as a cell can be given at once, but for some that a run brings: its code is
  * one, and without room for it nothing could be run any more. */
@@ -33,6 +34,8 @@ int mirror_open(
 	const char *dir, const char *name, uint64_t max_bytes, struct mirror **ret, struct err *e);
 /* Removes it with all that is in it. Accepts NULL. */
 void mirror_close(struct mirror *m);
+/* The same, by a thread of the loop's if it takes long: then it goes on when this returns. */
+void mirror_drop(struct mirror *m, struct uv_loop_s *loop);
 /* Removes all that an earlier service has left in `dir`. */
 void mirror_sweep(const char *dir);
 

@@ -79,20 +79,6 @@ static void list_mirror(const struct mirror *m, struct session_found *ret)
 	mirror_files_free(files, count);
 }
 
-static int clear_mirror(struct mirror *m, struct err *e)
-{
-	struct mirror_file *files;
-	size_t count;
-	int failed = 0;
-
-	mirror_list(m, &files, &count);
-	/* Beginning with the last one: directories are behind what is in them. */
-	for (size_t i = count; !failed && i > 0; i--)
-		failed = mirror_remove(m, files[i - 1].path, e);
-	mirror_files_free(files, count);
-	return failed;
-}
-
 static int do_in_mirror(struct mirror *m, const struct hotcell_files *what,
 	struct session_found *ret, struct err *e)
 {
@@ -117,7 +103,7 @@ static int do_in_mirror(struct mirror *m, const struct hotcell_files *what,
 	case HOTCELL_FILES_REMOVE:
 		return mirror_remove(m, what->path, e);
 	case HOTCELL_FILES_CLEAR:
-		return clear_mirror(m, e);
+		break; /* a mirror goes with its session */
 	}
 	return err_set(e, ERR_INPUT, "nothing of the kind can be done with files");
 }

@@ -111,7 +111,7 @@ void session_drop_place(struct session *session)
 	list_remove(&session->link);
 	if (session->cell)
 		hotcell_cell_free(take_ptr(&session->cell));
-	mirror_close(take_ptr(&session->mirror));
+	mirror_drop(take_ptr(&session->mirror), session->service->loop);
 	if (session->engine)
 		engine_release(take_ptr(&session->engine));
 }

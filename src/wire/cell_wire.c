@@ -198,6 +198,8 @@ void put_exited(struct frame_out *f, const struct msg_exited *m)
 	frame_put_string(f, m->vm.missing_call);
 	for (int i = 0; i < 2; i++)
 		frame_put_bytes(f, m->out[i], m->out_len[i]);
+	frame_put_u8(f, m->failed_put);
+	frame_put_u32(f, m->failed_put_as);
 	frame_put_string(f, m->text);
 }
 
@@ -221,8 +223,11 @@ bool get_exited(struct frame_in *f, struct msg_exited *m)
 	has_name = get_call_name(f, m->vm.missing_call);
 	for (int i = 0; i < 2; i++)
 		m->out[i] = frame_get_bytes(f, &m->out_len[i]);
+	m->failed_put = frame_get_u8(f);
+	m->failed_put_as = frame_get_u32(f);
 	m->text = frame_get_string(f);
 	return frame_in_done(f) && has_name && m->ended_by < ENDED_BY_COUNT &&
+	       m->failed_put <= ERR_GONE &&
 	       m->out_len[0] <= EXITED_OUTPUT_MAX && m->out_len[1] <= EXITED_OUTPUT_MAX;
 }
 

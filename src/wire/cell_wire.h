@@ -151,6 +151,8 @@ struct msg_exited {
 	struct vm_counts vm;
 	const uint8_t *out[2]; /* the last of stdout and of stderr */
 	size_t out_len[2];
+	uint8_t failed_put;     /* enum err_kind, if it never started for want of a file; else 0 */
+	uint32_t failed_put_as; /* errno, where there was one */
 	const char *text;
 };
 

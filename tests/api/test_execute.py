@@ -156,6 +156,16 @@ def test_a_file_in_the_place_of_a_directory_is_a_message_not_a_crash(service):
     assert reply.status == 422, reply
 
 
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+@pytest.mark.parametrize("files", [
+    [{"path": "large", "content": "x" * (2 << 20)}],
+    [{"path": f"{i}", "content": "x"} for i in range(1500)],
+], ids=["large", "many"])
+def test_files_that_do_not_fit_into_the_disk_are_too_large(service, isolation, files):
+    detail = refused(service, 413, isolation=isolation, limits={"disk_bytes": 1 << 20}, files=files)
+    assert detail.startswith("the files do not fit into the run's disk: write '"), detail
+
+
 # ---- limits, and how runs end ----
 
 

@@ -41,6 +41,16 @@ def contents(data):
                 for member in tar.getmembers()}
 
 
+def test_as_many_files_as_a_session_may_have_go_out_and_in(service):
+    many = tar_of(*((f"d/{i}", b"") for i in range(12000)))
+    with Session(service, strategy="pool") as session, Session(service, strategy="pool") as other:
+        assert session.put("/archive", many).json()["files"] == 12000
+        archive = session.get("/archive")
+        assert other.put("/archive", archive.body).json()["files"] == 12000
+        refused = other.put("/archive", tar_of(*((f"d/{i}", b"") for i in range(20000))))
+        assert (refused.status, "19900" in refused.detail()) == (413, True), refused
+
+
 @pytest.mark.parametrize("strategy, workspace", PLACES)
 def test_a_workspace_goes_out_and_into_another(service, strategy, workspace):
     big = bytes(range(256)) * 4096

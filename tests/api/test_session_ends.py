@@ -143,6 +143,20 @@ def test_after_a_restart_sessions_are_told_to_be_lost():
         assert service.get("/v1/sessions").json() == {"sessions": []}
 
 
+@pytest.mark.parametrize("ends", ["deleted", "with the service"])
+def test_of_a_session_with_many_files_nothing_is_left(ends):
+    with harness.Running() as service:
+        kept = service.state_dir / "sessions"
+        session = Session(service, strategy="pool", files=[{"path": f"{i}", "content": "x"} for i in range(2000)])
+        assert len(list((kept / session.id).iterdir())) == 2000
+        if ends == "deleted":
+            assert session.delete().status == 204
+            harness.wait_until(lambda: not list(kept.iterdir()), "they are gone")
+        else:
+            service.stop()
+        assert not list(kept.iterdir())
+
+
 def test_after_a_kill_sessions_are_told_to_be_lost():
     with harness.Running() as service:
         session = Session(service)

@@ -252,6 +252,8 @@ static void put_some_exited(struct frame_out *f)
 			      .vm = { 5ULL << 33, 6, "io_setup" },
 			      .out = { (const uint8_t *)"o", (const uint8_t *)"er" },
 			      .out_len = { 1, 2 },
+			      .failed_put = ERR_LIMIT,
+			      .failed_put_as = 28,
 			      .text = "start '/x': No such file",
 		      });
 }
@@ -285,6 +287,8 @@ static void expect_exited(struct frame_in *f)
 	assert_int_equal(m.out_len[0], 1);
 	assert_int_equal(m.out_len[1], 2);
 	assert_memory_equal(m.out[1], "er", 2);
+	assert_int_equal(m.failed_put, ERR_LIMIT);
+	assert_int_equal(m.failed_put_as, 28);
 	assert_string_equal(m.text, "start '/x': No such file");
 }
 
