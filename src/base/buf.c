@@ -82,19 +82,23 @@ void buf_add_str(struct buf *b, const char *text)
 
 void buf_addf(struct buf *b, const char *format, ...)
 {
+	size_t room = b->cap - b->len;
 	va_list args;
-	va_list again;
 	int len;
 
+	/* Mostly there is room: it is written at once, and measured by the way. */
 	va_start(args, format);
-	va_copy(again, args);
-	len = vsnprintf(NULL, 0, format, args);
+	len = vsnprintf(room ? b->data + b->len : NULL, room, format, args);
 	va_end(args);
-	if (len > 0) {
-		vsnprintf(buf_reserve(b, (size_t)len), (size_t)len + 1, format, again);
-		b->len += (size_t)len;
+	if (len > 0 && (size_t)len >= room) {
+		char *end = buf_reserve(b, (size_t)len);
+
+		va_start(args, format);
+		vsnprintf(end, (size_t)len + 1, format, args);
+		va_end(args);
 	}
-	va_end(again);
+	if (len > 0)
+		b->len += (size_t)len;
 }
 
 void buf_clear(struct buf *b)
