@@ -13,6 +13,7 @@
  * A line of the plan, fields divided by tabs:
  *	ID EVERY WANT exec NAMESPACE PROGRAM ARGUMENT…      a program; NAMESPACE "-" or a mnt file
  *	ID EVERY WANT server SOCKET CODE                    a fork server
+ *	ID EVERY WANT echo - MICROSECONDS                   a process that is there, computes so long and answers
  *	ID EVERY WANT library ISOLATION LANGUAGE CODE       hotcell_run() with a cell of its own
  *	ID EVERY WANT ahead ISOLATION LANGUAGE CODE         the same in a cell that was made before
  *	ID EVERY WANT warm ISOLATION LANGUAGE CODE          the same in one cell for all
@@ -63,6 +64,7 @@ struct line {
 	const char *want;
 	char *fields[FIELDS_MAX]; /* what follows the kind; ends with NULL */
 	int namespace_fd;
+	int echo_fd;
 	struct hotcell_request request;
 	struct hotcell_cell *cell;       /* warm: serves all runs */
 	struct hotcell_cell *pool[TURN]; /* ahead: wait for the next turn */
@@ -191,6 +193,71 @@ static long long run_server(struct line *line)
 	return strcmp(text, line->want) ? failed(line, text) : start;
 }
 
+/* ---- what the machine itself takes ---- */
+
+static void compute(unsigned long long steps)
+{
+	volatile unsigned long long step = 0;
+
+	while (step < steps)
+		step++;
+}
+
+/* How many steps take that long, when nobody comes between. */
+static unsigned long long steps_for(long long wanted_ns)
+{
+	enum { TRIES = 50, STEPS = 100000 };
+	long long best = 0;
+
+	for (int i = 0; i < TRIES; i++) {
+		long long begin = now_ns();
+		long long took;
+
+		compute(STEPS);
+		took = now_ns() - begin;
+		if (!best || took < best)
+			best = took;
+	}
+	return (unsigned long long)(STEPS * wanted_ns / best);
+}
+
+/* Of all that the client has open it keeps nothing: others wait for the end of that. */
+static _Noreturn void echo(int fd, long long ns)
+{
+	unsigned long long steps = steps_for(ns);
+	char byte;
+
+	if (dup2(fd, 0) < 0 || close_range(1, ~0U, 0))
+		_exit(1);
+	while (read(0, &byte, 1) == 1) {
+		compute(steps);
+		if (write(0, &byte, 1) != 1)
+			break;
+	}
+	_exit(0);
+}
+
+/* Nothing that runs code elsewhere can do with less: what this takes beyond its time is the machine's, not ours. */
+static long long run_echo(struct line *line)
+{
+	int ends[2];
+	char byte = 0;
+	long long start;
+
+	if (!line->echo_fd) {
+		if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends))
+			return failed(line, "socketpair");
+		if (fork() == 0)
+			echo(ends[1], atoll(line->fields[1]) * 1000);
+		close(ends[1]);
+		line->echo_fd = ends[0];
+	}
+	start = now_ns();
+	if (write(line->echo_fd, &byte, 1) != 1 || read(line->echo_fd, &byte, 1) != 1)
+		return failed(line, "it does not answer");
+	return now_ns() - start;
+}
+
 /* ---- the library ---- */
 
 static bool check_result(const struct line *line, struct hotcell_result *result)
@@ -273,6 +340,7 @@ static void fill_pool(struct line *line)
 static const struct kind kinds[] = {
 	{ "exec", run_exec, false },
 	{ "server", run_server, false },
+	{ "echo", run_echo, false },
 	{ "library", run_library, true },
 	{ "ahead", run_ahead, true },
 	{ "warm", run_warm, true },

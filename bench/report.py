@@ -130,6 +130,14 @@ class Report:
             value = f.p50(bare) / (f.p50(line) if share == 0.5 else f.p(line, share))
             return [f"{text}: 1/{value:.0f} of the bare process (wanted: 1/{wanted})"]
 
+        def control(line, other):
+            """Where even nothing is late now and then, so is everybody."""
+            if not (f.latency_ms[line] and f.latency_ms[other]):
+                return []
+            return [f"the machine's own part: p99 of a process that only computes is {f.p(line, 0.99):.2f} ms, "
+                    f"{f.p(line, 0.99) / f.p50(line):.1f} x its p50; that of the warm vm is {f.p(other, 0.99):.2f} ms, "
+                    f"{f.p(other, 0.99) / f.p50(other):.1f} x its p50"]
+
         def rate(text, line, wanted):
             bare = line.split("/")[0] + "/bare"
             if not (f.rate(line, "2") and f.rate(bare, "2")):
@@ -140,6 +148,7 @@ class Report:
         return (
             part("W1, warm vm, p50", "W1/vm-warm", 0.5, 60)
             + part("W1, warm vm, p99", "W1/vm-warm", 0.99, 20)
+            + control("W1/control", "W1/vm-warm")
             + part("W5, warm vm, p50", "W5/vm-warm", 0.5, 60)
             + part("W6, warm vm, p50", "W6/vm-warm", 0.5, 100)
             + part("W2, warm vm, p50", "W2/vm-warm", 0.5, 100)

@@ -333,6 +333,12 @@ int cell_account(struct hotcell_cell *cell)
 	return tell_warden(cell);
 }
 
+void cell_want_room(struct hotcell_cell *cell)
+{
+	cell->wants_room = true;
+	cell_watch(cell);
+}
+
 int cell_send(struct hotcell_cell *cell)
 {
 	return cell_send_with(cell, -1);
@@ -344,8 +350,7 @@ int cell_send_with(struct hotcell_cell *cell, int fd)
 		return 0;
 	if (errno != EAGAIN && errno != ENOBUFS)
 		return -1;
-	cell->wants_room = true;
-	cell_watch(cell);
+	cell_want_room(cell);
 	return 1;
 }
 

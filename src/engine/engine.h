@@ -161,6 +161,8 @@ struct hotcell_cell *cell_find(struct hotcell *h, const struct link *link, uint3
 void cell_notice(struct hotcell_cell *cell);
 /* Sends h->out on the control socket: 0 sent, 1 no room now (on_room will be called), -1 gone. */
 int cell_send(struct hotcell_cell *cell);
+/* run_on_room() is called when it can be sent something, with everything else that happens. */
+void cell_want_room(struct hotcell_cell *cell);
 /* Has its files removed, before anything else that it is told from now on. 0, or 1 if it owes that still,
  * or -1 if it is gone. */
 int cell_clear(struct hotcell_cell *cell);

@@ -8,6 +8,9 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+/* What is put in a row before others that wait for the engine have their turn. */
+enum { ITEMS_IN_A_ROW = 64 };
+
 /* The next bytes of the item at hand. Returns how many, 0 at its end, -1 on failure. */
 static ssize_t next_piece(struct hotcell_work *work, const struct stage_item *item,
 	const uint8_t **ret, struct err *e)
@@ -45,6 +48,8 @@ static void next_item(struct hotcell_work *work)
 
 int stage_continue(struct hotcell_work *work)
 {
+	size_t begun_at = work->stage_at;
+
 	if (work->cell->owes_clear && cell_clear(work->cell))
 		return 0;
 	while (work->stage_at < work->staging.count) {
@@ -56,9 +61,14 @@ int stage_continue(struct hotcell_work *work)
 			.append = work->stage_offset > 0,
 		};
 		struct err e = { 0 };
-		ssize_t n = next_piece(work, item, &m.data, &e);
+		ssize_t n;
 		int sent;
 
+		if (work->stage_at - begun_at == ITEMS_IN_A_ROW) {
+			cell_want_room(work->cell);
+			return 0;
+		}
+		n = next_piece(work, item, &m.data, &e);
 		if (n < 0 && work->is_for_files) { /* the cell waits to hear the end of it */
 			work->failure = e;
 			work->stage_at = work->staging.count;
