@@ -227,8 +227,8 @@ bool get_exited(struct frame_in *f, struct msg_exited *m)
 	m->failed_put_as = frame_get_u32(f);
 	m->text = frame_get_string(f);
 	return frame_in_done(f) && has_name && m->ended_by < ENDED_BY_COUNT &&
-	       m->failed_put <= ERR_GONE &&
-	       m->out_len[0] <= EXITED_OUTPUT_MAX && m->out_len[1] <= EXITED_OUTPUT_MAX;
+	       m->failed_put <= ERR_GONE && m->out_len[0] <= EXITED_OUTPUT_MAX &&
+	       m->out_len[1] <= EXITED_OUTPUT_MAX;
 }
 
 void put_file(struct frame_out *f, const struct msg_file *m)
