@@ -211,6 +211,22 @@ static bool is_sound(const char *text)
 	       (!strchr(text, '%') || http_decode(text, strlen(text), &decoded));
 }
 
+/* Whoever takes us for a proxy names the host before the path. It must be the one in the header: of two, somebody in
+ * between may have looked at the other. */
+static bool take_off_host(struct http_exchange *x)
+{
+	static const char scheme[] = "http://";
+	const char *host = x->target + sizeof(scheme) - 1;
+	const char *named = http_header(x, "Host");
+	size_t len;
+
+	if (strncasecmp(x->target, scheme, sizeof(scheme) - 1) != 0)
+		return true;
+	len = strcspn(host, "/");
+	x->target = host[len] ? host + len : "/";
+	return len && named && strlen(named) == len && strncasecmp(named, host, len) == 0;
+}
+
 /* An absolute path, and a query if there is one. */
 static bool is_sound_target(const struct http_exchange *x)
 {
@@ -324,6 +340,10 @@ unsigned head_parse(struct http_exchange *x, const char *text, size_t len, const
 				   "This version of HTTP is not supported: 1.1 and 1.0 are." :
 				   "The request is malformed.";
 		return status;
+	}
+	if (!take_off_host(x)) {
+		*ret_why = "The request's target and its Host header name different hosts.";
+		return 400;
 	}
 	if (!is_sound_target(x)) {
 		*ret_why = "The request's target is malformed.";

@@ -54,6 +54,17 @@ static void a_plain_request_is_served(void **state)
 	assert_string_equal(s.seen.data, " H:/hello R:/hello E:1 ");
 }
 
+static void a_target_may_name_the_host(void **state)
+{
+	(void)state;
+	expect_hello("GET http://h/hello HTTP/1.1\r\n" CLOSE "\r\n");
+	assert_string_equal(s.seen.data, " H:/hello R:/hello E:1 ");
+	expect_hello("GET HTTP://H/hello?x=/ HTTP/1.1\r\n" CLOSE "\r\n");
+	expect_hello("GET http://h HTTP/1.1\r\n" CLOSE "\r\n");
+	expect_hello("GET http://h?/hello HTTP/1.1\r\n" CLOSE "\r\n");
+	assert_has(s.seen.data, " H:/hello R:/hello E:1 H:/ R:/ E:1 H:/ R:/ E:1 ");
+}
+
 static void spaces_around_values_and_empty_values_are_in_order(void **state)
 {
 	(void)state;
@@ -169,7 +180,12 @@ static void odd_request_lines_are_refused(void **state)
 	expect_status("GET /hel\xc3\xa4 HTTP/1.1\r\nHost: h\r\n\r\n", "400");
 	expect_status("GET /hello#x HTTP/1.1\r\nHost: h\r\n\r\n", "400");
 	expect_status("GET hello HTTP/1.1\r\nHost: h\r\n\r\n", "400");
-	expect_status("GET http://h/hello HTTP/1.1\r\nHost: h\r\n\r\n", "400");
+	expect_status("GET http://other/hello HTTP/1.1\r\nHost: h\r\n\r\n", "400");
+	expect_status("GET http://h@other/hello HTTP/1.1\r\nHost: other\r\n\r\n", "400");
+	expect_status("GET http:///hello HTTP/1.1\r\nHost: \r\n\r\n", "400");
+	expect_status("GET http://h/hello HTTP/1.0\r\n\r\n", "400");
+	expect_status("GET https://h/hello HTTP/1.1\r\nHost: h\r\n\r\n", "400");
+	expect_status("GET http://hhello HTTP/1.1\r\nHost: h\r\n\r\n", "400");
 	expect_status("GET /hello http/1.1\r\nHost: h\r\n\r\n", "400");
 	expect_status("GET /hello HTTP/1.1x\r\nHost: h\r\n\r\n", "400");
 	expect_status("GET /hello\r\n\r\n", "400");
@@ -631,6 +647,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST_SERVED(a_plain_request_is_served),
+		TEST_SERVED(a_target_may_name_the_host),
 		TEST_SERVED(spaces_around_values_and_empty_values_are_in_order),
 		TEST_SERVED(what_could_be_read_in_two_ways_is_refused),
 		TEST_SERVED(nuls_are_refused_wherever_they_stand),
