@@ -16,7 +16,6 @@
 #include <uv.h>
 
 enum {
-	ENTRIES_MAX = MIRROR_ENTRIES_MAX,
 	ENTRY_EXTRA = 2048, /* its head, that of a long name, and what fills its last block */
 	PORTION = 64,       /* files that are put at a time: the loop has others to serve */
 };
@@ -207,7 +206,9 @@ static void free_unpacking(struct visit *v)
 /* What a workspace gives as an archive, it takes: all that it may hold, and the heads of the entries. */
 static uint64_t archive_max(const struct session *session)
 {
-	return session->config.limits.disk_bytes + (uint64_t)ENTRIES_MAX * ENTRY_EXTRA;
+	uint64_t disk_bytes = session->config.limits.disk_bytes;
+
+	return disk_bytes + mirror_entries_max(disk_bytes) * ENTRY_EXTRA;
 }
 
 void session_archive_expect(struct call *call)
@@ -360,7 +361,7 @@ void session_archive_put(struct call *call)
 	}
 	u->fd = take_fd(&call->body_fd);
 	u->limits = (struct tar_limits){
-		.entries_max = ENTRIES_MAX,
+		.entries_max = mirror_entries_max(session->config.limits.disk_bytes),
 		.bytes_max = session->config.limits.disk_bytes,
 		.file_max = call->service->config->file_max_bytes,
 	};

@@ -7,6 +7,7 @@
 #include "base/nameless.h"
 #include "base/own.h"
 #include "base/path.h"
+#include "wire/limits.h"
 #include "workspace/walk.h"
 
 #include <errno.h>
@@ -55,6 +56,13 @@ static int make(struct mirror *m, const char *dir, struct err *e)
 		return err_sys(e, "make a directory for a session");
 	m->fd = openat(m->above_fd, m->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	return m->fd < 0 ? err_sys(e, "open the directory of a session") : 0;
+}
+
+size_t mirror_entries_max(uint64_t max_bytes)
+{
+	uint64_t room = limits_inodes(max_bytes) - MIRROR_ENTRIES_SPARE;
+
+	return room < MIRROR_ENTRIES_MAX ? (size_t)room : MIRROR_ENTRIES_MAX;
 }
 
 int mirror_open(
@@ -192,13 +200,13 @@ bool mirror_is_empty(const struct mirror *m, const char *path)
 
 static bool is_full(const struct mirror *m)
 {
-	return m->entries.count >= MIRROR_ENTRIES_MAX;
+	return m->entries.count >= mirror_entries_max(m->max_bytes);
 }
 
-static int tell_full(struct err *e)
+static int tell_full(const struct mirror *m, struct err *e)
 {
-	return err_set(e, ERR_LIMIT, "a session may have %d files and directories at most",
-		MIRROR_ENTRIES_MAX);
+	return err_set(e, ERR_LIMIT, "the session may have %zu files and directories at most",
+		mirror_entries_max(m->max_bytes));
 }
 
 /* The directory that `path` is in. */
@@ -223,7 +231,7 @@ static int make_one_dir(struct mirror *m, const char *path, bool generated, stru
 		return entry->is_directory ? 0 :
 					     err_set(e, ERR_INPUT, "'%s' is not a directory", path);
 	if (is_full(m))
-		return tell_full(e);
+		return tell_full(m, e);
 	parent = open_parent(m, path, e);
 	if (parent < 0)
 		return -1;
@@ -328,7 +336,7 @@ int mirror_put(struct mirror *m, const char *path, int fd, bool generated, struc
 		make_parents(m, path, generated, e))
 		return -1;
 	if (!entry && is_full(m)) /* now that the directories above it are counted */
-		return tell_full(e);
+		return tell_full(m, e);
 	if (name_it(m, path, bytes, e))
 		return -1;
 	if (!entry)
@@ -365,7 +373,7 @@ int mirror_put_link(
 	if (make_parents(m, path, generated, e))
 		return -1;
 	if (is_full(m))
-		return tell_full(e);
+		return tell_full(m, e);
 	entry = add(m, path);
 	entry->target = xstrdup(target);
 	entry->generated = generated;

@@ -17,9 +17,9 @@
 struct mirror;
 struct uv_loop_s;
 
-/* Files and directories together: as many as a cell can be given at once, but for some that a run brings: its code is
- * one, and without room for it nothing could be run any more. */
-enum { MIRROR_ENTRIES_MAX = STAGING_ITEMS_MAX - 100 };
+/* Files and directories together: as many as a cell can be given at once and has room for, but for some that a run
+ * brings: its code is one, and without room for it nothing could be run any more. */
+enum { MIRROR_ENTRIES_SPARE = 100, MIRROR_ENTRIES_MAX = STAGING_ITEMS_MAX - MIRROR_ENTRIES_SPARE };
 
 struct mirror_file {
 	char *path;
@@ -29,6 +29,8 @@ struct mirror_file {
 	char *target; /* of a symlink, or NULL */
 };
 
+/* How many it takes, if its bytes are limited to so many. */
+size_t mirror_entries_max(uint64_t max_bytes);
 /* A new one beneath `dir`, which is made if need be. `name` is ours. */
 int mirror_open(
 	const char *dir, const char *name, uint64_t max_bytes, struct mirror **ret, struct err *e);

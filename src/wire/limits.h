@@ -40,6 +40,12 @@ struct limits {
 	uint64_t at[LIMIT_COUNT];
 };
 
+/* How many files and directories there may be on a disk of that size. */
+static inline uint64_t limits_inodes(uint64_t disk_bytes)
+{
+	return disk_bytes / 16384 + 1024;
+}
+
 void limits_set_defaults(struct limits *l);
 
 /* Parses `text` by the row's unit and checks its bounds. The error says what was wanted:

@@ -43,7 +43,8 @@ def contents(data):
 
 def test_as_many_files_as_a_session_may_have_go_out_and_in(service):
     many = tar_of(*((f"d/{i}", b"") for i in range(12000)))
-    with Session(service, strategy="pool") as session, Session(service, strategy="pool") as other:
+    large = {"strategy": "pool", "limits": {"disk_bytes": 1 << 30}}
+    with Session(service, **large) as session, Session(service, **large) as other:
         assert session.put("/archive", many).json()["files"] == 12000
         archive = session.get("/archive")
         assert other.put("/archive", archive.body).json()["files"] == 12000

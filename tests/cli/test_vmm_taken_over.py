@@ -27,7 +27,7 @@ static char is_quiet = 1;
 static int exited(const char *out, uint32_t len)
 {
 	char frame[70000] = { EXITED };
-	/* kind, status, wall, cpu, rss, processes, disk, warm, new, waited, kept, exits, unknown, name, out, err, text */
+	/* kind, status, wall, cpu, rss, processes, disk, warm, new, waited, kept, exits, unknown, name, out, err, put, errno, text */
 	int at = 1 + 1 + 4 + 8 * 4 + 5 + 8 * 2;
 
 	frame[39] = frame[40] = is_quiet;
@@ -35,7 +35,7 @@ static int exited(const char *out, uint32_t len)
 	at += 5;
 	memcpy(frame + at, &len, 4);
 	memcpy(frame + at + 4, out, len);
-	at += 4 + len + 4;
+	at += 4 + len + 4 + 1 + 4;
 	frame[at] = 1;
 	return send(LINE, frame, at + 5, MSG_NOSIGNAL);
 }

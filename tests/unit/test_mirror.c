@@ -262,7 +262,9 @@ static void there_are_only_so_many_files_and_directories(void **state)
 	struct err e = { 0 };
 	int i;
 
-	for (i = 0; i < MIRROR_ENTRIES_MAX; i++) {
+	assert_int_equal(mirror_entries_max(MAX_BYTES), 924);
+	assert_int_equal(mirror_entries_max(1 << 30), MIRROR_ENTRIES_MAX);
+	for (i = 0; i < 924; i++) {
 		char name[16];
 
 		snprintf(name, sizeof(name), "%d", i);

@@ -196,7 +196,7 @@ static int step_disk(struct entry *entry, struct err *e)
 		{ CELL_ROOT "/tmp/tmp", CELL_ROOT "/tmp", 0, 01777 },
 	};
 	unsigned long long bytes = entry->spec->limits.at[LIMIT_DISK_BYTES];
-	unsigned long long inodes = bytes / 16384 + 1024;
+	unsigned long long inodes = limits_inodes(bytes);
 	char options[128];
 
 	/* One file system, so that one limit holds for all that the cell can write; its three
