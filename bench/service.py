@@ -131,11 +131,39 @@ def idle_sessions_mib(service, count):
     return (before - after) / 1024 / count
 
 
+class Machine:
+    """How the machine fares meanwhile: a bad p99 may be its own."""
+
+    def __init__(self):
+        self.before = self.ticks()
+        self.loops = []
+
+    @staticmethod
+    def ticks():
+        with open("/proc/stat") as file:
+            fields = [int(field) for field in file.readline().split()[1:9]]
+        return fields[7], sum(fields)
+
+    def look(self):
+        """The same little work, after some rest, again and again."""
+        for _ in range(50):
+            time.sleep(0.002)
+            begin = time.perf_counter()
+            sum(range(5000))
+            self.loops.append(time.perf_counter() - begin)
+
+    def line(self):
+        stolen, all = (now - then for now, then in zip(self.ticks(), self.before))
+        slow = statistics.median(self.loops) / min(self.loops)
+        return (f"the machine meanwhile: its host took {100 * stolen / all:.1f} % of the processors' time, and a short loop "
+                f"took {slow:.1f} x its best at the median")
+
+
 def fraction(bare, other):
     return f"1/{bare / other:.0f}" if other < bare else f"{other / bare:.2f} x"
 
 
-def measure(service, quick):
+def measure(service, machine, quick):
     """Interleaved: what slows down one slows down the others."""
     rounds, seconds = (2, 0.5) if quick else (8, 1)
     session = session_of(service, "vm")
@@ -143,6 +171,7 @@ def measure(service, quick):
     python, node = [], []
     taken = {name: [] for name in ("vm", "container", "node", "session", "crowd", "open", "bare_rate")}
     for _ in range(rounds):
+        machine.look()
         bare_ms(PYTHON, python)
         taken["vm"].append(service.load(CODE, "5050", 1, seconds))
         taken["session"].append(service.load({"code": "print(x)"}, "42", 1, seconds,
@@ -166,8 +195,10 @@ def lines(quick, place_dir):
     """What is to be told, one sentence for each."""
     build()
     service = Service(place_dir)
+    machine = Machine()
     try:
-        python, node, taken = measure(service, quick)
+        python, node, taken = measure(service, machine, quick)
+        how_it_was = machine.line()
         mib = idle_sessions_mib(service, 50 if quick else SESSIONS)
     finally:
         service.end()
@@ -186,6 +217,7 @@ def lines(quick, place_dir):
         f"HTTP, a vm session's next run: p50 {mid(taken['session'], 'p50_us'):.0f} µs, "
         f"{fraction(bare, mid(taken['session'], 'p50_us'))} of bare (wanted: 1/40)",
         f"an idle vm session: {mib:.1f} MiB of memory (wanted: at most 5)",
+        how_it_was,
     ]
     if node:
         bare_node = statistics.median(node) * 1000
@@ -196,6 +228,8 @@ def lines(quick, place_dir):
 
 if __name__ == "__main__":
     import tempfile
+    for name in set(os.environ) - {"PATH", "HOME", "LANG"}:
+        del os.environ[name]  # as bench/run does: some make others slow
     with tempfile.TemporaryDirectory() as place:
         for line in lines("--quick" in sys.argv, place):
             print(line)
