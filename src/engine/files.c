@@ -187,7 +187,8 @@ static void on_got(struct hotcell_work *work, const struct msg_got *m)
 	work_finish(work);
 }
 
-enum err_kind files_kind_of(uint8_t kind, uint32_t error, bool puts)
+/* What the keeper could not do with a file, for a reason that whoever asked can act on. */
+static enum err_kind kind_of(uint8_t kind, uint32_t error, bool puts)
 {
 	if (kind != ERR_SYSTEM)
 		return (enum err_kind)kind;
@@ -210,13 +211,23 @@ enum err_kind files_kind_of(uint8_t kind, uint32_t error, bool puts)
 	}
 }
 
+void files_why_not_begun(const struct msg_exited *m, struct err *ret)
+{
+	bool for_file = m->failed_put != ERR_NONE;
+
+	err_set(ret, for_file ? kind_of(m->failed_put, m->failed_put_as, true) : ERR_SYSTEM, "%s",
+		m->text);
+	if (ret->kind == ERR_LIMIT)
+		err_wrap(ret, "the files do not fit into the run's disk");
+}
+
 static void on_served(struct hotcell_work *work, const struct msg_served *m)
 {
 	struct err e = { 0 };
 
 	if (m->kind) {
-		err_set(&e, files_kind_of(m->kind, m->error, work->files.kind == HOTCELL_FILES_PUT),
-			"%s", m->text);
+		err_set(&e, kind_of(m->kind, m->error, work->files.kind == HOTCELL_FILES_PUT), "%s",
+			m->text);
 		spoil(work, &e);
 	}
 	work_finish(work);

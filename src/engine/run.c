@@ -288,22 +288,10 @@ static void begin_again(struct hotcell_work *work)
 		work_fail(work, &e);
 }
 
-/* It never began. Files that do not fit, or are in each other's way, are for whoever sent them to mend. */
-static void fail_start(struct hotcell_work *work, const struct msg_exited *m)
-{
-	bool for_file = m->failed_put != ERR_NONE;
-	struct err e = { 0 };
-
-	err_set(&e, for_file ? files_kind_of(m->failed_put, m->failed_put_as, true) : ERR_SYSTEM,
-		"%s", m->text);
-	if (e.kind == ERR_LIMIT)
-		err_wrap(&e, "the files do not fit into the run's disk");
-	work_fail(work, &e);
-}
-
 static void on_exited(struct hotcell_work *work, const struct msg_exited *m)
 {
 	bool compiled = work->step == WORK_COMPILING;
+	struct err e = { 0 };
 
 	if (work->step != WORK_COMPILING && work->step != WORK_RUNNING)
 		return;
@@ -312,7 +300,8 @@ static void on_exited(struct hotcell_work *work, const struct msg_exited *m)
 		return;
 	}
 	if (m->ended_by == ENDED_BY_FAILURE && !work->raw_argv) {
-		fail_start(work, m);
+		files_why_not_begun(m, &e);
+		work_fail(work, &e);
 		return;
 	}
 	take_last_output(work, m);

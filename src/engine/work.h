@@ -154,8 +154,9 @@ void files_continue(struct hotcell_work *work);
 /* False if the cell must not send this. */
 bool files_on_frame(struct hotcell_work *work, uint8_t type, struct frame_in *in);
 void files_on_time(struct hotcell_work *work);
-/* What the keeper could not do with a file, for a reason that whoever asked can act on. */
-enum err_kind files_kind_of(uint8_t kind, uint32_t error, bool puts);
+/* Of a program that was not started. Files that do not fit, or are in each other's way, are for whoever sent them to
+ * mend. */
+void files_why_not_begun(const struct msg_exited *m, struct err *ret);
 void files_cancel(struct hotcell_work *work);
 
 /* ---- carry.c ---- */
