@@ -56,6 +56,11 @@ def run(namespace, preload):
     SERVED = b"la\0/workspace/__main__.py\0000\0000\000"
     INTERRUPTED = object()  # an exit status: killed by SIGINT, as the interpreter does it to itself
     DECLARES_ENCODING = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*[-\w.]+").match
+    LINES_TO_LOOK_AT = 200  # from the end
+    BEGINS_STATEMENT = re.compile(rb"(?!(?:else|elif|except|finally)\b)[^\s#)\]}]").match
+    IS_COMPOUND = re.compile(rb"(?:if|for|while|try|with|def|class|async)\b").match
+    MAY_BE_COMPOUND = re.compile(rb"match\b").match
+    ODD = re.compile(rb"[\r\f]|__future__").search  # lines that end otherwise, and what all parts must know
     own = namespace["__file__"]
     SourceFileLoader = importlib.machinery.SourceFileLoader
     seed_generator = _random.Random.seed
@@ -99,10 +104,42 @@ def run(namespace, preload):
                     f" {line}, but no encoding declared; see https://peps.python.org/pep-0263/ for"
                     " details") from None
 
+    def find_last_statement(source):
+        """Where it begins, most likely: the last line that is not indented, and does not go on with another one."""
+        end = len(source)
+        for _ in range(LINES_TO_LOOK_AT):
+            start = source.rfind(b"\n", 0, end) + 1
+            if BEGINS_STATEMENT(source, start):
+                return start
+            if not start:
+                break
+            end = start - 1
+        return None
+
+    def compile_split(source, path):
+        """Both parts by themselves: if both are whole, they are what they would be together. A tree of the program
+        would be sure, but takes half as long again. None if only that can tell."""
+        start = find_last_statement(source)
+        if start is None or ODD(source) or any(map(DECLARES_ENCODING, source.split(b"\n", 2)[:2])):
+            return None
+        statements, last = source[:start], source[start:]
+        if b";" in last or MAY_BE_COMPOUND(last):
+            return None
+        mode = "exec" if IS_COMPOUND(last) else "single"  # which would show values within loops as well
+        above = b"\n" * statements.count(b"\n")
+        try:
+            last = compile(above + last, path, mode, dont_inherit=True)
+            return compile(statements, path, "exec", dont_inherit=True) if statements else None, last
+        except (SyntaxError, ValueError):
+            return None
+
     def compile_parts(source, path, shows_last):
         check_encoding(source, path)
         if not shows_last:
             return compile(source, path, "exec", dont_inherit=True), None
+        parts = compile_split(source, path)
+        if parts:
+            return parts
         tree = compile(source, path, "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
         last = None
         if tree.body and isinstance(tree.body[-1], ast.Expr):
@@ -167,7 +204,8 @@ def run(namespace, preload):
                 with open(path, "rb") as file:
                     source = file.read()
             statements, last = compile_parts(source, path, shows_last)
-            exec(statements, namespace)
+            if statements:
+                exec(statements, namespace)
             if last:
                 exec(last, namespace)
         except SystemExit as exit:
@@ -235,12 +273,13 @@ def run(namespace, preload):
             os._exit(0)  # there will be none
         while len(data) < int(length):
             data += os.read(REQUESTS, 65536)
-        if b"n" in flags_of(data):
+        flags = flags_of(data)
+        if b"n" in flags:
             open_input("/dev/null")
-        elif b"i" in flags_of(data):
+        elif b"i" in flags:
             open_input(FIFO)
             os.write(ANSWERS, b"o")
-        return data
+        return flags.translate(None, b"ni") + data[len(flags):]
 
     def receive():
         if by_pipes:
@@ -345,7 +384,8 @@ def run(namespace, preload):
                 with open(path, "rb") as file:
                     source = file.read()
             statements, last = compile_parts(source, name_source(source), shows_last)
-            exec(statements, namespace)
+            if statements:
+                exec(statements, namespace)
             if last:
                 exec(last, namespace)
             in_program = False

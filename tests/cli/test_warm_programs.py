@@ -89,7 +89,21 @@ def test_how_it_was_started_is_told_with_words_and_settings(hotcell):
     assert "['/usr/bin/python3', 'main.py', 'a b', '', '-c', ''] True" in warm[0] and "'USER=me'" in warm[0]
 
 
-@pytest.mark.parametrize("code", ["6 * 7", "x = 1", "1 / 0", "'a'; None", "from __future__ import annotations\n5"])
+# A warm driver looks for the last statement in the text, and only where that cannot tell makes a tree of it.
+ENDINGS = [
+    "6 * 7", "x = 1", "1 / 0", "'a'; None", "1; 2", "from __future__ import annotations\n5", "", "# nothing", "\n\n",
+    "x = 1\nx", "x = 5\nx\n\n# done\n", "for i in [1, 2]: i", "for i in [1, 2]:\n    i\n", "while True:\n    5\n    break",
+    "if 0:\n    1\nelse:\n    2\n", "try:\n    1 / 0\nexcept ZeroDivisionError:\n    3\nfinally:\n    4",
+    "def f(text):\n    return text\nf(\n1\n)", "str(\"\"\"\nfor me\n   \"\"\")", "len(\"\"\"\nfor me\n\"\"\")", "x = \"\"\"\nif 1:\n  \"\"\"",
+    "x = [\n1,\n2,\n]\nx[0]", "x = 1 \\\n\nx", "2 \\\n+ 3", "match 1:\n    case 1:\n        2", "match = str\nmatch(5)",
+    "def d(f): return 7\n@d\ndef g(): pass", "class A:\n    1\nA.__name__", "'é'", "# coding: latin-1\nlen('é')", "x = 1\r\nx\r\n",
+    "a = 1\n\fa", "if 1:\n a = 2\n\fa", "x = 1\n  y = 2", "x = (\n5", "return 1", "lambda: 1\n1 is 1", "\n\n\nundefined",
+    "import sys\nsys.displayhook = lambda value: print('<', value)\n3", "class R:\n    def __repr__(self): 1 / 0\nR()",
+    "print('a', end='')\n'b'", "x: int = 3\nx", "ifx = 4\nifx", "5\n" + "# far away\n" * 300, "'\"' ';'",
+]
+
+
+@pytest.mark.parametrize("code", ENDINGS)
 def test_a_last_line_is_shown_alike(hotcell, code):
     args = ("--last-line", "-c", code)
     assert outcome(hotcell, "vm", *args) == outcome(hotcell, "container", *args)
