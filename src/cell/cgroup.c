@@ -206,11 +206,15 @@ static void open_figures(struct cgroup *g)
 	}
 }
 
+int cgroup_peak_fd(const struct cgroup *g)
+{
+	return g->figure_fd[FIGURE_MEMORY];
+}
+
 void cgroup_forget_peak(const struct cgroup *g)
 {
-	ssize_t written = g->figure_fd[FIGURE_MEMORY] < 0 ?
-				  0 :
-				  pwrite(g->figure_fd[FIGURE_MEMORY], "0", 1, 0);
+	int fd = cgroup_peak_fd(g);
+	ssize_t written = fd < 0 ? 0 : pwrite(fd, "0", 1, 0);
 
 	(void)written; /* else it is the peak of all runs in this cell */
 }

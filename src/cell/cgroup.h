@@ -62,6 +62,8 @@ int cgroup_set_limits(struct cgroup *g, const struct limits *limits, struct err 
 int cgroup_entrances(const struct cgroup *g, int *ret_into, int ret_tasks[CONTROLLER_COUNT]);
 
 void cgroup_read_usage(const struct cgroup *g, struct usage *ret);
+/* The file that tells the peak of its memory; -1 if there is none. */
+int cgroup_peak_fd(const struct cgroup *g);
 /* Peaks count from here, if this kernel can do that: another run begins. */
 void cgroup_forget_peak(const struct cgroup *g);
 /* SIGKILL to all that is in it. */

@@ -21,10 +21,21 @@ void cell_on_unasked(struct hotcell_cell *cell)
 	cell_kill(cell);
 }
 
+/* What it took to get there is not its run's: the warden counts from here. Not while one runs, and not again: it would
+ * have its time anew. */
+static void on_waits(struct hotcell_cell *cell)
+{
+	if (!cell->work && driver_is_warming(cell) && !cell->gone) {
+		cell_limit(cell, &cell->limits);
+		cell->counts_from_ready = true;
+	}
+	cell->driver_waits = true;
+}
+
 static void on_frame(struct hotcell_cell *cell, uint8_t type, struct frame_in *in)
 {
 	if (type == CELL_WAITS && get_bare(in))
-		cell->driver_waits = true;
+		on_waits(cell);
 	else if (cell->work)
 		run_on_frame(cell->work, type, in);
 	else
@@ -130,6 +141,7 @@ static void forget(struct hotcell_cell *cell)
 	line_close(cell);
 	source_remove(cell->engine, &cell->source, cell->control_fd);
 	own_close(&cell->control_fd);
+	own_close(&cell->peak_fd);
 	free(cell->workspace);
 	strings_free(cell->needs);
 	strings_free(cell->mounts);
@@ -199,7 +211,7 @@ int cell_make(
 	cell->link = link;
 	cell->id = m.cell;
 	cell->control_fd = ends[0];
-	cell->line_fd = -1;
+	cell->line_fd = cell->peak_fd = -1;
 	if (link->kind != ISOLATION_PROCESS)
 		cell->workspace = xstrdup(CELL_WORKSPACE);
 	cell->limits = wish->limits;
@@ -325,6 +337,18 @@ int cell_limit(struct hotcell_cell *cell, const struct limits *limits)
 	cell->is_counted = false;
 	put_limit(&cell->engine->out, &(struct msg_limit){ .cell = cell->id, .limits = *limits });
 	return tell_warden(cell);
+}
+
+int cell_read_peak(const struct hotcell_cell *cell, uint64_t *ret)
+{
+	char text[32];
+	ssize_t n = cell->peak_fd < 0 ? -1 : pread(cell->peak_fd, text, sizeof(text) - 1, 0);
+
+	if (n <= 0)
+		return -1;
+	text[n] = '\0';
+	*ret = strtoull(text, NULL, 10);
+	return 0;
 }
 
 int cell_account(struct hotcell_cell *cell)

@@ -62,6 +62,8 @@ struct hotcell_cell {
 		*driver; /* whose driver was started in it; NULL: none, or it is used */
 	const struct profile *driver_profile; /* with whose modules; NULL: none */
 	bool driver_waits;                    /* it is ready */
+	bool counts_from_ready; /* the warden does, and nothing ran in it since */
+	int peak_fd;            /* tells the peak of its memory; -1: the warden is asked */
 	struct limits driver_limits; /* that it was started with; or the interpreter that stays */
 	/* Kept state: whose interpreter stays in it, as far as we know; NULL: none does. */
 	const struct candidate *session;
@@ -175,6 +177,8 @@ int cell_send_with(struct hotcell_cell *cell, int fd);
 int cell_order(struct hotcell_cell *cell, enum order order);
 int cell_limit(struct hotcell_cell *cell, const struct limits *limits);
 int cell_account(struct hotcell_cell *cell);
+/* The peak of its memory, from the kernel's own mouth; -1 if only the warden can tell. */
+int cell_read_peak(const struct hotcell_cell *cell, uint64_t *ret);
 int cell_kill(struct hotcell_cell *cell);
 
 /* ---- line.c: a warm machine in a cell (wire/vmm_warm.h) ---- */

@@ -28,7 +28,7 @@ const char *isolation_name(enum isolation_kind kind)
 	return isolation_names[kind];
 }
 
-static void on_made(struct hotcell *h, struct link *link, struct frame_in *in)
+static void on_made(struct hotcell *h, struct link *link, struct frame_in *in, int *peak_fd)
 {
 	struct msg_made m;
 	struct hotcell_cell *cell;
@@ -39,6 +39,8 @@ static void on_made(struct hotcell *h, struct link *link, struct frame_in *in)
 	if (!cell)
 		return;
 	cell->made = true;
+	own_close(&cell->peak_fd);
+	cell->peak_fd = take_fd(peak_fd);
 	cell->facts = m;
 	cell->facts.workspace = NULL;
 	free(cell->workspace);
@@ -113,7 +115,8 @@ static void on_event(struct hotcell *h, struct source *source, uint32_t events)
 	while (link->socket_fd >= 0) {
 		struct frame_in in;
 		uint8_t type;
-		int got = frame_recv(link->socket_fd, h->in_buffer, MSG_DONTWAIT, &type, &in, NULL);
+		auto_close int fd = -1;
+		int got = frame_recv(link->socket_fd, h->in_buffer, MSG_DONTWAIT, &type, &in, &fd);
 
 		if (got < 0 && errno == EAGAIN)
 			return;
@@ -122,7 +125,7 @@ static void on_event(struct hotcell *h, struct source *source, uint32_t events)
 			return;
 		}
 		if (type == WARDEN_MADE)
-			on_made(h, link, &in);
+			on_made(h, link, &in, &fd);
 		else if (type == WARDEN_USAGE)
 			on_usage(h, link, &in);
 		else if (type == WARDEN_GONE)

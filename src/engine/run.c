@@ -168,6 +168,14 @@ void run_on_room(struct hotcell_work *work)
 		stage_stdin_continue(work);
 }
 
+/* What the warden would tell of a run that was alone, but for its peak, is known. */
+static bool knows_usage(struct hotcell_work *work)
+{
+	work->usage = (struct usage){ .cpu_us = work->exited.cpu_us, .peak_processes = 1 };
+	return work->exited.waited == WAITED_ALONE && work->exited.ended_by == ENDED_BY_ITSELF &&
+	       cell_read_peak(work->cell, &work->usage.peak_memory_bytes) == 0;
+}
+
 static void settle(struct hotcell_work *work, bool compiled)
 {
 	stage_stdin_end(work);
@@ -190,8 +198,7 @@ static void settle(struct hotcell_work *work, bool compiled)
 	if (!work->cell->keeps || work->request.keep)
 		work->cell->warm = NULL;
 	work->cell->is_counted = true;
-	if (cell_account(work->cell))
-		work->have_usage = true;
+	work->have_usage = knows_usage(work) || cell_account(work->cell);
 }
 
 static void step_if_settled(struct hotcell_work *work)

@@ -59,8 +59,9 @@ static int begin(struct hotcell_work *work, const struct cell_wish *wish, struct
 	if (work->request.keep)
 		note_session(work);
 	/* Its program begins now, and so does its time. */
-	if (work->by_driver && !work->continues)
+	if (work->by_driver && !work->continues && !work->cell->counts_from_ready)
 		cell_limit(work->cell, &work->cell->limits);
+	work->cell->counts_from_ready = false;
 	if ((work->profile || work->by_driver) && warm_request_build(work, e))
 		return -1;
 	result_begin(work);

@@ -173,6 +173,17 @@ uint64_t driver_cpu_us(const struct program *p)
 	return used > p->cpu_before_us ? used - p->cpu_before_us : 0;
 }
 
+void driver_rehearse(struct driver *d)
+{
+	if (d->request_len)
+		return;
+	driver_note_request(d, (const uint8_t *)"", 0);
+	warm_make_seed(d->seed);
+	d->last_pid = find_last_pid();
+	cpu_of(d->program.pid);
+	d->request_len = 0;
+}
+
 int driver_run(struct driver *d, struct program *p, bool with_stdin, struct err *e)
 {
 	if (!warm_make_seed(d->seed))

@@ -38,6 +38,8 @@ bool driver_was_alone(const struct driver *d);
 /* What it has used for its run until now. */
 uint64_t driver_cpu_us(const struct program *p);
 
+/* All that driver_run() does but for the run itself: see files_rehearse(). */
+void driver_rehearse(struct driver *d);
 /* What its next run is to be told. */
 void driver_note_request(struct driver *d, const uint8_t *data, size_t len);
 /* Tells it; from here on it is the program, and *p is that. */

@@ -483,3 +483,22 @@ int files_remove(struct files *f, const char *path, struct err *e)
 	baseline_forget(&f->baseline, path);
 	return 0;
 }
+
+void files_rehearse(struct files *f)
+{
+	static const uint8_t text[] = "print(1)\n";
+	const struct msg_put m = {
+		.path = ".hotcell-rehearsal",
+		.kind = FILE_REGULAR,
+		.mode = 0600,
+		.data = text,
+		.data_len = sizeof(text) - 1,
+	};
+	struct err ignored = { 0 };
+
+	if (f->baseline.count || f->put_fd >= 0)
+		return;
+	if (files_put(f, &m, &ignored) == 0 && files_put_end(f, &ignored) == 0)
+		files_anything_new(f);
+	files_remove(f, m.path, &ignored);
+}

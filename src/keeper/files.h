@@ -41,6 +41,10 @@ int files_put_end(struct files *f, struct err *e);
  * much or it lies too deep. */
 int files_clear(struct files *f, const char *tmp, struct err *e);
 
+/* Puts a file into an empty workspace, looks for it, and removes it: a keeper is a copy of its warden, and each page that
+ * it writes to for the first time costs a fault. Here nobody waits for that. */
+void files_rehearse(struct files *f);
+
 /* Each frame goes to `send`, which returns non-zero to stop. */
 typedef int (*files_send)(void *context, const struct frame_out *frame);
 /* Whether LIST would tell of anything generated. */

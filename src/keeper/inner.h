@@ -19,7 +19,7 @@ struct keeper {
 	struct warm warm;
 	bool in_warm; /* the run is a warm machine's */
 	struct driver driver;
-	bool waited; /* the run is that of a driver that had waited for it */
+	enum waited waited; /* the run is that of a driver that had waited for it */
 
 	/* Kept state: see session.c. */
 	bool keeps;          /* the run's interpreter stays */
@@ -119,5 +119,7 @@ void output_drain_now(struct keeper *k);
 /* A warm machine lives on: reads what there is, and keeps it for EXITED if it is little. */
 void output_keep(struct keeper *k);
 void output_send_exited(struct keeper *k, const char *text);
+/* Touches what it will need: see files_rehearse(). */
+void output_rehearse(void);
 
 #endif

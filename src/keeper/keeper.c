@@ -35,6 +35,8 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+enum { EARLY_US = 2000 };
+
 /* One keeper per process; its buffers are too large for a stack. */
 static struct keeper the_keeper;
 static uint8_t in_buffer[FRAME_MAX];
@@ -98,9 +100,18 @@ static void watch_clock(struct keeper *k)
 		keeper_end_program(k, ENDED_BY_TIMEOUT);
 }
 
+/* What a driver's program prints waits for its end a moment, and goes with that in one frame: each time that one
+ * process wakes another costs more than many a run. */
+static bool is_early(const struct keeper *k)
+{
+	return k->state == RUNNING && k->waited && clock_now_us() < k->started_us + EARLY_US;
+}
+
 /* Milliseconds that poll() may sleep. */
 static int patience_ms(const struct keeper *k)
 {
+	if (is_early(k))
+		return EARLY_US / 1000;
 	if (k->state == LEAVING && k->leave_us)
 		return clock_ms_until(k->leave_us);
 	if (k->state == ENDING || k->state == LEAVING)
@@ -161,7 +172,8 @@ static int start_run(struct keeper *k, struct msg_exec *m, int fd, struct err *e
 		return session_run(k, m, e);
 	if (m->warm == EXEC_KEEP_RUN)
 		return session_run_machine(k, m, e);
-	k->waited = m->warm == EXEC_WARM_RUN && k->driver.waits && !k->has_session;
+	if (m->warm == EXEC_WARM_RUN && k->driver.waits && !k->has_session)
+		k->waited = WAITED;
 	if (k->waited)
 		return driver_run(&k->driver, &k->program, m->stdin_kind == STDIN_STREAM, e);
 	if (!k->has_session)
@@ -198,7 +210,8 @@ static void on_exec(struct keeper *k, struct msg_exec *m, int fd)
 	k->file_max = m->file_bytes;
 	k->list_when_done = m->list_when_done;
 	k->output_seen[0] = k->output_seen[1] = 0;
-	k->is_told = k->exited_warm = k->waited = k->in_warm = false;
+	k->is_told = k->exited_warm = k->in_warm = false;
+	k->waited = WAITED_NO;
 	k->keeps = k->is_interrupted = k->stdin_waits = false;
 	k->interruptions = 0;
 	k->stdin_at = k->stdin_len = 0;
@@ -467,14 +480,15 @@ static void step(struct keeper *k)
 	bool waits_for_room = k->stdin_at < k->stdin_len;
 	struct driver *d = &k->driver;
 	bool is_warming = d->program.pid > 0 && !d->waits;
+	bool is_passing = !is_early(k);
 	bool is_telling = k->state == RUNNING && k->waited && d->request_len;
 	struct pollfd fds[] = {
 		{ .fd = k->options->lifeline_fd, .events = POLLIN },
 		{ .fd = k->state == LEAVING && !k->leave_us ? -1 : k->options->control_fd,
 			.events = waits_for_room ? 0 : POLLIN },
 		{ .fd = k->signal_fd, .events = POLLIN },
-		{ .fd = k->program.out_fd[0], .events = POLLIN },
-		{ .fd = k->program.out_fd[1], .events = POLLIN },
+		{ .fd = is_passing ? k->program.out_fd[0] : -1, .events = POLLIN },
+		{ .fd = is_passing ? k->program.out_fd[1] : -1, .events = POLLIN },
 		{ .fd = waits_for_room ? k->program.stdin_fd : -1, .events = POLLOUT },
 		{ .fd = k->warm.socket_fd, .events = POLLIN },
 		{ .fd = d->answer_fd, .events = POLLIN },

@@ -13,6 +13,8 @@
 #include <sys/statvfs.h>
 
 static struct frame_out out_frame;
+static uint8_t piece[FRAME_DATA_MAX];
+static uint8_t last_data[2][EXITED_OUTPUT_MAX];
 
 /* ---- how it ended ---- */
 
@@ -67,7 +69,7 @@ void output_send_exited(struct keeper *k, const char *text)
 		.disk_full = hit_disk_limit(k),
 		.warm = k->exited_warm,
 		.nothing_new = k->nothing_new,
-		.waited = k->waited,
+		.waited = (uint8_t)k->waited,
 		.kept = k->is_kept,
 		.out = { k->last[0].data, k->last[1].data },
 		.out_len = { k->last[0].len, k->last[1].len },
@@ -87,7 +89,6 @@ void output_send_exited(struct keeper *k, const char *text)
 /* Passes on what there is in one pipe; returns false at its end. */
 static bool forward(struct keeper *k, int which)
 {
-	static uint8_t piece[FRAME_DATA_MAX];
 	ssize_t n = read(k->program.out_fd[which], piece, sizeof(piece));
 	struct msg_output m = {
 		.stream = which ? STREAM_STDERR : STREAM_STDOUT,
@@ -212,14 +213,18 @@ static bool has_more(int fd)
 
 void output_keep(struct keeper *k)
 {
-	static uint8_t data[2][EXITED_OUTPUT_MAX];
-
 	for (int which = 0; which < 2; which++) {
-		k->last[which].data = data[which];
-		k->last[which].len = read_last(k, which, data[which]);
+		k->last[which].data = last_data[which];
+		k->last[which].len = read_last(k, which, last_data[which]);
 		if (k->last[which].len && has_more(k->program.out_fd[which])) {
 			send_last(k, which);
 			drain_now(k, which);
 		}
 	}
+}
+
+void output_rehearse(void)
+{
+	put_exited(&out_frame, &(struct msg_exited){ .text = "" });
+	piece[0] = last_data[0][0] = last_data[1][0] = 0;
 }

@@ -83,7 +83,8 @@ int session_run(struct keeper *k, struct msg_exec *m, struct err *e)
 	bool with_stdin = m->stdin_kind == STDIN_STREAM;
 	int fifo = -1;
 
-	k->keeps = k->has_session = k->waited = true;
+	k->keeps = k->has_session = true;
+	k->waited = WAITED;
 	if (with_stdin) {
 		fifo = open_stdin(k, e);
 		if (fifo < 0)

@@ -107,6 +107,7 @@ static void finish_driver(struct keeper *k, uint8_t status)
 		driver_let_go(&k->driver); /* its end and that of all others is waited for */
 		return;
 	}
+	k->waited = WAITED_ALONE;
 	k->program.cpu_us = driver_cpu_us(&k->program);
 	k->program.processes = 1;
 	if (!waiting_tell_end(k, status))
@@ -154,12 +155,23 @@ static void on_answer(struct keeper *k)
 		finish_driver(k, status);
 }
 
+static void rehearse(struct keeper *k)
+{
+	files_rehearse(&k->files);
+	driver_rehearse(&k->driver);
+	output_rehearse();
+	k->stdin_at = k->stdin_len = 0;
+}
+
 void waiting_on_driver(struct keeper *k)
 {
-	if (k->driver.program.pid <= 0)
+	if (k->driver.program.pid <= 0) {
 		on_answer(k);
-	else if (driver_listen(&k->driver) && !session_on_ready(k))
+	} else if (driver_listen(&k->driver) && !session_on_ready(k)) {
+		if (k->state == IDLE)
+			rehearse(k);
 		tell_waits(k);
+	}
 }
 
 /* Its next run fails and says why, whether that has been asked for already or not. */

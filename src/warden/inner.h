@@ -55,6 +55,8 @@ struct warden {
 
 /* Sends w->out to the engine. */
 void warden_tell(struct warden *w);
+/* And hands over `fd`, if it can be; -1: none. */
+void warden_tell_with(struct warden *w, int fd);
 
 /* Most of what fails for want of rights doctor knows about. */
 void make_point_to_doctor(struct err *e);

@@ -261,6 +261,14 @@ static int build(
 	return 0;
 }
 
+/* Who has it need not ask us when a container's run has ended. Machines count for themselves. */
+static int peak_to_hand_over(const struct warden *w, const struct cell *cell)
+{
+	bool is_container = w->options->isolation->kind == ISOLATION_CONTAINER;
+
+	return is_container && cell->cgroup.tree ? cgroup_peak_fd(&cell->cgroup) : -1;
+}
+
 void make_next(struct warden *w)
 {
 	auto_free struct pending *p = w->pending;
@@ -279,7 +287,7 @@ void make_next(struct warden *w)
 		release(w, cell);
 	} else {
 		put_made(&w->out, &m);
-		warden_tell(w);
+		warden_tell_with(w, peak_to_hand_over(w, cell));
 		cells_add(&w->cells, cell);
 	}
 	close(p->control_fd);

@@ -39,6 +39,13 @@ void warden_tell(struct warden *w)
 		w->engine_gone = true;
 }
 
+void warden_tell_with(struct warden *w, int fd)
+{
+	/* There may be too many on their way already. */
+	if (fd < 0 || frame_send(w->options->socket_fd, &w->out, fd))
+		warden_tell(w);
+}
+
 static void keeper_inside(const struct cell_inside *inside)
 {
 	struct keeper_options options = {

@@ -136,6 +136,10 @@ struct vm_counts {
 	char missing_call[VMM_CALL_NAME_MAX]; /* plain letters, digits and '_' */
 };
 
+/* Whether a driver that had waited for it served it. ALONE: and the run has started nothing else, neither a process nor a
+ * thread. So nothing of it was killed for want of memory, if it has ended by itself. */
+enum waited { WAITED_NO, WAITED, WAITED_ALONE };
+
 struct msg_exited {
 	uint8_t ended_by;
 	uint32_t wait_status;
@@ -146,7 +150,7 @@ struct msg_exited {
 	uint8_t disk_full;
 	uint8_t warm;        /* a warm machine served it, and is ready for another one or will be */
 	uint8_t nothing_new; /* no file was made: no list follows */
-	uint8_t waited;      /* a driver that had waited for it served it */
+	uint8_t waited;      /* enum waited */
 	uint8_t kept;        /* its interpreter is there for the next one */
 	struct vm_counts vm;
 	const uint8_t *out[2]; /* the last of stdout and of stderr */
