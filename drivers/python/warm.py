@@ -261,8 +261,25 @@ def run(namespace, preload):
         return True
 
     def open_input(path):
-        os.close(0)
-        os.open(path, os.O_RDONLY)
+        fd = os.open(path, os.O_RDONLY)
+        os.dup2(fd, 0)  # which other programs inherit
+        os.close(fd)
+
+    def take_no_input():
+        """What was opened ahead: a path takes longer."""
+        nonlocal no_input
+        fd, no_input = no_input, None
+        if fd is None:
+            open_input("/dev/null")
+        else:
+            os.dup2(fd, 0)
+            os.close(fd)
+
+    def drop_no_input():
+        nonlocal no_input
+        if no_input is not None:
+            os.close(no_input)
+            no_input = None
 
     def flags_of(request):
         return request[:request.index(b"\0")]
@@ -275,10 +292,11 @@ def run(namespace, preload):
             data += os.read(REQUESTS, 65536)
         flags = flags_of(data)
         if b"n" in flags:
-            open_input("/dev/null")
+            take_no_input()
         elif b"i" in flags:
             open_input(FIFO)
             os.write(ANSWERS, b"o")
+        drop_no_input()
         return flags.translate(None, b"ni") + data[len(flags):]
 
     def receive():
@@ -474,12 +492,14 @@ def run(namespace, preload):
     served_names = names_of_main(SERVED_PATH)
     runs = 0
     in_program = had_input = False
+    no_input = None
     warm_up()
     is_warming = False
     put_on(USUAL_PATH, [])
     if by_pipes:
         os.set_inheritable(REQUESTS, False)
         os.set_inheritable(ANSWERS, False)
+        no_input = os.open("/dev/null", os.O_RDONLY)
         os.write(ANSWERS, b"r")
     request = receive()
     if not request.startswith((USUAL, SERVED)):

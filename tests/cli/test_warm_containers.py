@@ -65,6 +65,17 @@ READS = {"python": "import sys; print(sys.stdin.read(), sys.argv)",
 KIND_OF_INPUT = {"python": "import os, stat; print(stat.S_IFMT(os.fstat(0).st_mode), os.readlink('/proc/self/fd/0')[:5])",
                  "javascript": "const fs = require('fs'); console.log(fs.fstatSync(0).mode >> 12,"
                                " fs.readlinkSync('/proc/self/fd/0').slice(0, 5))"}
+CHILD_READS = {
+    "python": "import subprocess, sys; sys.stdout.flush(); print(subprocess.run('readlink /proc/self/fd/0 | cut -c 1-5; cat',"
+              " shell=True))",
+    "javascript": "console.log(require('child_process').spawnSync('sh', ['-c', 'readlink /proc/self/fd/0 | cut -c 1-5;"
+                  " cat'], {stdio: 'inherit'}).status)"}
+
+
+@pytest.mark.parametrize("language", PROGRAMS)
+def test_input_is_inherited_by_other_programs(sessions, language):
+    assert_alike(sessions(language), CHILD_READS[language])
+    assert_alike(sessions(language), CHILD_READS[language], stdin="some input\n")
 
 
 @pytest.mark.parametrize("language", PROGRAMS)
