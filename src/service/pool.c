@@ -9,9 +9,10 @@
 
 enum {
 	REFILL_MS = 5,
+	REFILL_LATER_MS = 25,
 	END_MS = 2,
 	QUIET_US = 100000,
-	PATIENCE_US = 200000,
+	PATIENCE_US = 1000000,
 	MAKING_US = 10000000,
 	KEY_SIZE = 512
 };
@@ -274,7 +275,8 @@ static bool is_warm(struct pool *pool)
 	return pool->was_warm;
 }
 
-static bool lacks_one(const struct pools *p, const struct pool *pool)
+/* So many are to wait in it. */
+static unsigned count_wanted(const struct pools *p, const struct pool *pool)
 {
 	unsigned wanted = pool->spare;
 
@@ -283,16 +285,28 @@ static bool lacks_one(const struct pools *p, const struct pool *pool)
 		wanted = wanted > pool->busy ? wanted - pool->busy : 0;
 	if (pool->is_listed && wanted < p->service->config->pool_min)
 		wanted = (unsigned)p->service->config->pool_min;
-	return !pool->is_dropped && !pool->is_broken && pool->idle_count < wanted &&
-	       pool->idle_count < pool_max(p);
+	return wanted < pool_max(p) ? wanted : pool_max(p);
+}
+
+static bool lacks_one(const struct pools *p, const struct pool *pool)
+{
+	return !pool->is_dropped && !pool->is_broken && pool->idle_count < count_wanted(p, pool);
+}
+
+/* Less than half is left: who comes soon would find none, and start cold. */
+static bool is_scarce(const struct pools *p, const struct pool *pool)
+{
+	return pool->idle_count * 2 < count_wanted(p, pool);
 }
 
 /* Those that the config wants and that have never been warm come first: the service is not ready without them. The others
  * take turns. */
-static bool goes_before(struct pool *one, struct pool *other)
+static bool goes_before(const struct pools *p, struct pool *one, struct pool *other)
 {
 	if (is_warm(one) != is_warm(other))
 		return !is_warm(one);
+	if (is_scarce(p, one) != is_scarce(p, other))
+		return is_scarce(p, one);
 	return one->refilled_us < other->refilled_us;
 }
 
@@ -303,31 +317,26 @@ static struct pool *next_to_refill(struct pools *p)
 	size_t at = 0;
 
 	while ((pool = map_next(&p->by_key, &at)))
-		if (lacks_one(p, pool) && (!found || goes_before(pool, found)))
+		if (lacks_one(p, pool) && (!found || goes_before(p, pool, found)))
 			found = pool;
 	return found;
 }
 
-/* False if nothing is lacking. */
-static bool refill_one(struct pools *p)
+static void refill_one(struct pool *pool)
 {
-	struct pool *pool = next_to_refill(p);
 	struct hotcell_error e;
 	struct pool_cell *cell;
 
-	if (!pool)
-		return false;
 	pool->refilled_us = clock_now_us();
 	cell = make(pool, false, &e);
 	if (!cell) {
 		pool->is_broken = true;
 		log_warning("pool.failed", { "language", .text = pool->wish.language },
 			{ "text", .text = e.text });
-		return true;
+		return;
 	}
 	list_add_last(&pool->idle, &cell->link);
 	pool->idle_count++;
-	return true;
 }
 
 /* One that does not come to an end with it does not keep others from being made. */
@@ -349,39 +358,51 @@ static unsigned count_in_making(struct pools *p, int64_t now_us)
 	return count;
 }
 
-/* What is made takes processors from those who run, and the warden's time from those who end. */
-static bool may_make(struct pools *p)
+/* What is made takes processors from those who run, and the warden's time from those who end. So it is put off until it is
+ * quiet, as long as enough are left. */
+static bool may_make(struct pools *p, const struct pool *pool)
 {
 	const struct admission *a = &p->service->admission;
 	int64_t now_us = clock_now_us();
 	bool is_quiet = !a->running && now_us >= p->last_taken_us + QUIET_US;
-	unsigned most = is_quiet && a->running_max > 2 ? a->running_max / 2 : 1;
+	bool is_urgent = is_quiet || is_scarce(p, pool);
+	unsigned most = is_urgent && a->running_max > 2 ? a->running_max / 2 : 1;
 
-	return (is_quiet || now_us >= p->refill_due_us) && count_in_making(p, now_us) < most;
+	return (is_urgent || now_us >= p->refill_due_us) && count_in_making(p, now_us) < most;
 }
+
+static void refill_after(struct pools *p, uint64_t delay_ms);
 
 static void on_refill(uv_timer_t *timer)
 {
 	struct pools *p = timer->data;
-	bool more = true;
+	struct pool *pool = next_to_refill(p);
 
 	p->is_refilling = false;
-	if (may_make(p)) {
-		more = refill_one(p);
+	if (!pool) {
 		p->refill_due_us = 0;
-	}
-	if (more)
+	} else if (may_make(p, pool)) {
+		refill_one(pool);
+		p->refill_due_us = 0;
 		refill_soon(p);
+	} else {
+		refill_after(p, is_scarce(p, pool) ? REFILL_MS : REFILL_LATER_MS);
+	}
 }
 
-static void refill_soon(struct pools *p)
+static void refill_after(struct pools *p, uint64_t delay_ms)
 {
 	if (p->is_refilling || p->is_closed)
 		return;
 	p->is_refilling = true;
 	if (!p->refill_due_us)
 		p->refill_due_us = clock_now_us() + PATIENCE_US;
-	uv_timer_start(&p->refill, on_refill, REFILL_MS, 0);
+	uv_timer_start(&p->refill, on_refill, delay_ms, 0);
+}
+
+static void refill_soon(struct pools *p)
+{
+	refill_after(p, REFILL_MS);
 }
 
 /* ---- now and then ---- */
