@@ -1,6 +1,10 @@
 /* http_load: asks a service the same thing again and again, and tells how long the answers took.
  *
  *	http_load PORT PATH BODY-FILE WANT CONNECTIONS SECONDS RATE
+ *	http_load --serve MICROSECONDS
+ *
+ * The second is a service that does nothing: it computes for so long and answers. It prints its port, and ends with its
+ * parent. What takes long there as well, takes long because of the machine.
  *
  * RATE 0 is a closed loop: each connection asks again as soon as it was answered. Else it is an open one: so many
  * requests a second, whoever is free takes the next, and time counts from when a request was due, not from when it
@@ -15,6 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -206,11 +212,93 @@ static void build_request(const char *path, const char *body_file)
 		path, len, (int)len, body);
 }
 
+/* ---- the service that does nothing ---- */
+
+static int listen_somewhere(void)
+{
+	struct sockaddr_in address = { .sin_family = AF_INET };
+	socklen_t size = sizeof(address);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) || listen(fd, 1024) ||
+		getsockname(fd, (struct sockaddr *)&address, &size))
+		fail("listen");
+	printf("%d\n", ntohs(address.sin_port));
+	fflush(stdout);
+	return fd;
+}
+
+/* How many steps of a loop take a microsecond, in a good moment. */
+static volatile unsigned steps;
+
+static void compute(unsigned count)
+{
+	for (steps = 0; steps < count; steps++)
+		;
+}
+
+static unsigned steps_in_us(void)
+{
+	enum { STEPS = 100000, TRIES = 50 };
+	int64_t best = INT64_MAX;
+
+	for (int i = 0; i < TRIES; i++) {
+		int64_t begun = now_ns();
+		int64_t took;
+
+		compute(STEPS);
+		took = now_ns() - begun;
+		best = took < best ? took : best;
+	}
+	return (unsigned)(STEPS * 1000LL / best);
+}
+
+static void answer(int fd, unsigned count)
+{
+	static const char text[] = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n5050";
+	char request[ANSWER_MAX];
+
+	if (recv(fd, request, sizeof(request), 0) <= 0) {
+		close(fd);
+		return;
+	}
+	compute(count);
+	if (send(fd, text, sizeof(text) - 1, MSG_NOSIGNAL) < 0)
+		close(fd);
+}
+
+static void serve(unsigned us)
+{
+	unsigned count = us * steps_in_us();
+	struct epoll_event event = { .events = EPOLLIN };
+	int listener;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	listener = listen_somewhere();
+	event.data.fd = listener;
+	epoll_ctl(all.epoll_fd, EPOLL_CTL_ADD, listener, &event);
+	for (;;) {
+		if (epoll_wait(all.epoll_fd, &event, 1, -1) != 1)
+			continue;
+		if (event.data.fd != listener) {
+			answer(event.data.fd, count);
+			continue;
+		}
+		event.data.fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+		event.events = EPOLLIN;
+		epoll_ctl(all.epoll_fd, EPOLL_CTL_ADD, event.data.fd, &event);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	double seconds;
 	int64_t begin_ns;
 
+	all.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (argc == 3 && strcmp(argv[1], "--serve") == 0)
+		serve((unsigned)atoi(argv[2]));
 	if (argc != 8) {
 		fprintf(stderr,
 			"usage: http_load PORT PATH BODY-FILE WANT CONNECTIONS SECONDS RATE\n");
@@ -220,7 +308,6 @@ int main(int argc, char **argv)
 	all.want = argv[4];
 	all.count = atoi(argv[5]);
 	all.connections = calloc((size_t)all.count, sizeof(*all.connections));
-	all.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	for (int i = 0; i < all.count; i++)
 		open_connection(&all.connections[i], atoi(argv[1]));
 	begin_ns = now_ns();

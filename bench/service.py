@@ -63,11 +63,11 @@ class Service:
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read() or b"null")
 
-    def load(self, body, want, connections, seconds, rate=0, path="/v1/execute"):
+    def load(self, body, want, connections, seconds, rate=0, path="/v1/execute", port=None):
         file = os.path.join(self.dir, "body")
         with open(file, "w") as out:
             json.dump(body, out)
-        done = subprocess.run([LOAD, str(self.port), path, file, want, str(connections), str(seconds), str(rate)],
+        done = subprocess.run([LOAD, str(port or self.port), path, file, want, str(connections), str(seconds), str(rate)],
                               capture_output=True, text=True)
         if done.returncode:
             sys.exit("bench: the service failed: " + done.stderr)
@@ -131,6 +131,19 @@ def idle_sessions_mib(service, count):
     return (before - after) / 1024 / count
 
 
+class Control:
+    """A server that computes for 0.1 ms and answers: its p99 is the machine's."""
+
+    def __init__(self):
+        self.process = subprocess.Popen([LOAD, "--serve", "100"], stdout=subprocess.PIPE, text=True,
+                                        preexec_fn=peers.die_with_parent)
+        self.port = self.process.stdout.readline().strip()
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+
+
 class Machine:
     """How the machine fares meanwhile: a bad p99 may be its own."""
 
@@ -163,13 +176,13 @@ def fraction(bare, other):
     return f"1/{bare / other:.0f}" if other < bare else f"{other / bare:.2f} x"
 
 
-def measure(service, machine, quick):
+def measure(service, machine, control, quick):
     """Interleaved: what slows down one slows down the others."""
     rounds, seconds = (2, 0.5) if quick else (8, 1)
     session = session_of(service, "vm")
     service.ask("POST", f"/v1/sessions/{session}/execute", {"code": "x = 6 * 7"})
     python, node = [], []
-    taken = {name: [] for name in ("vm", "container", "node", "session", "crowd", "open", "bare_rate")}
+    taken = {name: [] for name in ("vm", "container", "node", "session", "crowd", "open", "control", "bare_rate")}
     for _ in range(rounds):
         machine.look()
         bare_ms(PYTHON, python)
@@ -180,6 +193,7 @@ def measure(service, machine, quick):
         taken["crowd"].append(service.load(CODE, "5050", CONNECTIONS, 2 * seconds))
         half = taken["crowd"][-1]["rate"] / 2
         taken["open"].append(service.load(CODE, "5050", CONNECTIONS, 2 * seconds, half))
+        taken["control"].append(service.load(CODE, "5050", CONNECTIONS, 2 * seconds, half, port=control.port))
         taken["bare_rate"].append(bare_rate(PYTHON, seconds))
         if os.path.exists(NODE[0]):
             bare_ms(NODE, node)
@@ -196,11 +210,13 @@ def lines(quick, place_dir):
     build()
     service = Service(place_dir)
     machine = Machine()
+    control = Control()
     try:
-        python, node, taken = measure(service, machine, quick)
+        python, node, taken = measure(service, machine, control, quick)
         how_it_was = machine.line()
         mib = idle_sessions_mib(service, 50 if quick else SESSIONS)
     finally:
+        control.end()
         service.end()
     bare = statistics.median(python) * 1000
     told = [
@@ -211,7 +227,8 @@ def lines(quick, place_dir):
         f"p99 {mid(taken['crowd'], 'p99_us') / 1000:.1f} ms, {mid(taken['crowd'], 'p99_us') / bare:.2f} x "
         "a bare start (wanted: 2)",
         f"HTTP, at half of the highest rate (open loop): p99 {mid(taken['open'], 'p99_us') / 1000:.1f} ms, "
-        f"{mid(taken['open'], 'p99_us') / bare:.2f} x a bare start (wanted: 0.5)",
+        f"{mid(taken['open'], 'p99_us') / bare:.2f} x a bare start (wanted: 0.5); "
+        f"{mid(taken['control'], 'p99_us') / 1000:.1f} ms for a server that only computes 0.1 ms",
         f"HTTP, warm container, Python: p50 {mid(taken['container'], 'p50_us') / 1000:.2f} ms, "
         f"{fraction(bare, mid(taken['container'], 'p50_us'))} of bare (wanted: 1/12)",
         f"HTTP, a vm session's next run: p50 {mid(taken['session'], 'p50_us'):.0f} µs, "

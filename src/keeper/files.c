@@ -134,29 +134,40 @@ static void know_parents(struct files *f, const char *path)
 	}
 }
 
-/* The directory in which the last name of `path` stands. */
+/* The directory in which the last name of `path` stands, below the workspace. */
 static int open_parent(struct files *f, const char *path, struct err *e)
 {
 	auto_free char *parent = xstrdup(path);
-	char *slash = strrchr(parent, '/');
 	int fd;
 
 	if (path_make_parents(f->workspace_fd, path, 0755, e))
 		return -1;
 	know_parents(f, path);
-	if (slash)
-		*slash = '\0';
-	fd = path_open_beneath(
-		f->workspace_fd, slash ? parent : ".", O_RDONLY | O_DIRECTORY, 0, true);
+	*strrchr(parent, '/') = '\0';
+	fd = path_open_beneath(f->workspace_fd, parent, O_RDONLY | O_DIRECTORY, 0, true);
 	return fd < 0 ? err_sys(e, "open directory of '%s'", path) : fd;
+}
+
+/* Replaces, never writes into what is there: it may be a link to something else. */
+static int create(int parent, const char *name, mode_t mode)
+{
+	int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+	int fd = openat(parent, name, flags, mode);
+
+	if (fd >= 0 || errno != EEXIST || unlinkat(parent, name, 0))
+		return fd;
+	return openat(parent, name, flags, mode);
 }
 
 static int put_new(struct files *f, const struct msg_put *m, struct err *e)
 {
-	auto_close int parent = open_parent(f, m->path, e);
+	auto_close int below = -1;
+	int parent = f->workspace_fd;
 	const char *name = path_base(m->path);
 	struct stat status;
 
+	if (name != m->path)
+		parent = below = open_parent(f, m->path, e);
 	if (parent < 0)
 		return -1;
 	if (m->kind == FILE_DIRECTORY) {
@@ -168,14 +179,13 @@ static int put_new(struct files *f, const struct msg_put *m, struct err *e)
 		baseline_add(&f->baseline, m->path, &status, 0);
 		return 0;
 	}
-	/* Replace, never write into what is there: it may be a link to something else. */
-	if (unlinkat(parent, name, 0) && errno != ENOENT)
-		return err_sys(e, "replace '%s'", m->path);
 	if (m->kind == FILE_SYMLINK) {
 		char target[PATH_MAX_BYTES + 1] = { 0 };
 
 		if (m->data_len > PATH_MAX_BYTES)
 			return err_set(e, ERR_INPUT, "symlink '%s' is too long", m->path);
+		if (unlinkat(parent, name, 0) && errno != ENOENT)
+			return err_sys(e, "replace '%s'", m->path);
 		memcpy(target, m->data, m->data_len);
 		if (symlinkat(target, parent, name) ||
 			fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW))
@@ -184,8 +194,7 @@ static int put_new(struct files *f, const struct msg_put *m, struct err *e)
 			baseline_hash(BASELINE_HASH_INIT, target, m->data_len));
 		return 0;
 	}
-	f->put_fd = openat(
-		parent, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, m->mode | 0600);
+	f->put_fd = create(parent, name, m->mode | 0600);
 	if (f->put_fd < 0)
 		return err_sys(e, "create '%s'", m->path);
 	f->put_path = xstrdup(m->path);

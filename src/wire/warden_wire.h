@@ -5,7 +5,8 @@
  *	  SEAL                ──────────────────▶  from here on, no more ALLOW
  *	  MAKE cell, + socket ──────────────────▶  builds; the socket becomes the cell's control
  *	  ◀──────────────────  MADE or GONE        (the engine may use the control socket at once:
- *	                                            what it sends waits until the keeper is up)
+ *	                                            what it sends waits until the keeper is up;
+ *	                                            + a file that tells a container's peak of memory)
  *	  LIMIT / ORDER / ACCOUNT / KILL ───────▶
  *	  ◀──────────────────  USAGE (to ACCOUNT), GONE (when the cell is no more, however it ended)
  *	  CHECK               ──────────────────▶
