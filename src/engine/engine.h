@@ -62,8 +62,8 @@ struct hotcell_cell {
 		*driver; /* whose driver was started in it; NULL: none, or it is used */
 	const struct profile *driver_profile; /* with whose modules; NULL: none */
 	bool driver_waits;                    /* it is ready */
-	bool counts_from_ready; /* the warden does, and nothing ran in it since */
-	int peak_fd;            /* tells the peak of its memory; -1: the warden is asked */
+	bool counts_from_ready;               /* the warden does, and nothing ran in it since */
+	int peak_fd;                 /* tells the peak of its memory; -1: the warden is asked */
 	struct limits driver_limits; /* that it was started with; or the interpreter that stays */
 	/* Kept state: whose interpreter stays in it, as far as we know; NULL: none does. */
 	const struct candidate *session;
