@@ -161,13 +161,11 @@ static int create(int parent, const char *name, mode_t mode)
 
 static int put_new(struct files *f, const struct msg_put *m, struct err *e)
 {
-	auto_close int below = -1;
-	int parent = f->workspace_fd;
 	const char *name = path_base(m->path);
+	auto_close int below = name == m->path ? -1 : open_parent(f, m->path, e);
+	int parent = name == m->path ? f->workspace_fd : below;
 	struct stat status;
 
-	if (name != m->path)
-		parent = below = open_parent(f, m->path, e);
 	if (parent < 0)
 		return -1;
 	if (m->kind == FILE_DIRECTORY) {
