@@ -4,6 +4,7 @@
 #include "base/large.h"
 #include "base/own.h"
 #include "vmm/dirty.h"
+#include "vmm/put_back.h"
 #include "vmm/recipe.h"
 #include "vmm/snapshot_inner.h"
 #include "vmm/spare.h"
@@ -23,7 +24,6 @@
 enum {
 	EDITS_WORTH = 100,
 	REMAPS_WORTH = 256,
-	GIVEN_BACK = 1 << 20,
 	TABLES_LOW_END = AT_GDT,
 };
 
@@ -359,16 +359,10 @@ static int reset_mappings(struct guest *g, struct err *e)
 	return 0;
 }
 
-/* A page that stays ours is there at once in the next run; but it is also copied after every one, and
- * few need a megabyte in one piece again. */
-static void put_back(const struct mem *m, const struct dirty_range *range)
+/* What the processor and the host know by its place. */
+static bool stays(const void *context, uint64_t at)
 {
-	uint64_t size = range->end - range->start;
-
-	if (size >= GIVEN_BACK)
-		madvise(m->host + range->start, size, MADV_DONTNEED);
-	else
-		memcpy(m->host + range->start, snapshot_image() + range->start, size);
+	return at < LOW_END || is_table(context, at);
 }
 
 int snapshot_reset(struct guest *g, struct err *e)
@@ -405,8 +399,7 @@ int snapshot_reset(struct guest *g, struct err *e)
 		/* The list for the editor is in a page of its own, maybe new. */
 		memcpy(m->host + AT_EDITS, snapshot_image() + AT_EDITS, AT_SHARED - AT_EDITS);
 	}
-	for (int i = 0; i < count; i++)
-		put_back(m, &dirty[i]);
+	put_back(m->host, snapshot_image(), dirty, count, stays, m);
 	spare_reset(m, snapshot_image());
 	if (used > end)
 		madvise(m->host + end, used - end, MADV_DONTNEED);

@@ -93,6 +93,16 @@ def test_a_machine_with_much_loaded_goes_back_too(programs):
     assert in_one_cell(programs, "vm", *[line(data)] * 3) == ["exited 0 done|"] * 3
 
 
+@pytest.mark.parametrize("loads", ["", "import pandas\n"])
+def test_what_one_run_has_written_and_no_other_is_given_back(programs, loads):
+    """Not at once, but after some runs: it is put_back.c that decides."""
+    writes_all = loads + "import gc; gc.unfreeze(); gc.collect(); print('all', end='')"
+    writes_little = loads + "print('little', end='')"
+    lines = [line(writes_all)] + [line(writes_little)] * 20
+    answers = in_one_cell(programs, "vm", *lines * 2)
+    assert answers == (["exited 0 all|"] + ["exited 0 little|"] * 20) * 2
+
+
 # ---- JavaScript: threads, descriptors and compiled code in the snapshot ----
 
 LEAVES_IN_JAVASCRIPT = {
