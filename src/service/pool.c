@@ -293,10 +293,10 @@ static bool lacks_one(const struct pools *p, const struct pool *pool)
 	return !pool->is_dropped && !pool->is_broken && pool->idle_count < count_wanted(p, pool);
 }
 
-/* Less than half is left: who comes soon would find none, and start cold. */
+/* Less than a third is left: who comes soon would find none, and start cold. */
 static bool is_scarce(const struct pools *p, const struct pool *pool)
 {
-	return pool->idle_count * 2 < count_wanted(p, pool);
+	return pool->idle_count * 3 < count_wanted(p, pool);
 }
 
 /* Those that the config wants and that have never been warm come first: the service is not ready without them. The others
