@@ -260,26 +260,21 @@ def run(namespace, preload):
             return False
         return True
 
-    def open_input(path):
-        fd = os.open(path, os.O_RDONLY)
+    def set_input(fd):
         os.dup2(fd, 0)  # which other programs inherit
         os.close(fd)
 
-    def take_no_input():
-        """What was opened ahead: a path takes longer."""
+    def open_input(flags):
         nonlocal no_input
-        fd, no_input = no_input, None
-        if fd is None:
-            open_input("/dev/null")
-        else:
-            os.dup2(fd, 0)
-            os.close(fd)
-
-    def drop_no_input():
-        nonlocal no_input
-        if no_input is not None:
-            os.close(no_input)
-            no_input = None
+        ahead, no_input = no_input, None
+        if b"n" in flags:
+            set_input(os.open("/dev/null", os.O_RDONLY) if ahead is None else ahead)
+            return
+        if ahead is not None:
+            os.close(ahead)
+        if b"i" in flags:
+            set_input(os.open(FIFO, os.O_RDONLY))
+            os.write(ANSWERS, b"o")
 
     def flags_of(request):
         return request[:request.index(b"\0")]
@@ -291,12 +286,7 @@ def run(namespace, preload):
         while len(data) < int(length):
             data += os.read(REQUESTS, 65536)
         flags = flags_of(data)
-        if b"n" in flags:
-            take_no_input()
-        elif b"i" in flags:
-            open_input(FIFO)
-            os.write(ANSWERS, b"o")
-        drop_no_input()
+        open_input(flags)
         return flags.translate(None, b"ni") + data[len(flags):]
 
     def receive():
@@ -492,7 +482,7 @@ def run(namespace, preload):
     served_names = names_of_main(SERVED_PATH)
     runs = 0
     in_program = had_input = False
-    no_input = None
+    no_input = None  # /dev/null, opened ahead: to find a path takes longer
     warm_up()
     is_warming = False
     put_on(USUAL_PATH, [])

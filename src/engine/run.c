@@ -171,9 +171,13 @@ void run_on_room(struct hotcell_work *work)
 /* What the warden would tell of a run that was alone, but for its peak, is known. */
 static bool knows_usage(struct hotcell_work *work)
 {
-	work->usage = (struct usage){ .cpu_us = work->exited.cpu_us, .peak_processes = 1 };
-	return work->exited.waited == WAITED_ALONE && work->exited.ended_by == ENDED_BY_ITSELF &&
-	       cell_read_peak(work->cell, &work->usage.peak_memory_bytes) == 0;
+	struct usage usage = { .cpu_us = work->exited.cpu_us, .peak_processes = 1 };
+
+	if (work->exited.waited != WAITED_ALONE || work->exited.ended_by != ENDED_BY_ITSELF ||
+		cell_read_peak(work->cell, &usage.peak_memory_bytes))
+		return false;
+	work->usage = usage;
+	return true;
 }
 
 static void settle(struct hotcell_work *work, bool compiled)

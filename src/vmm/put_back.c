@@ -33,13 +33,17 @@ static bool is_as_it_was(const struct whole *w, uint64_t at)
 	return memcmp(w->memory + at, w->image + at, PAGE_BYTES) == 0;
 }
 
+static bool is_large(const struct dirty_range *range)
+{
+	return range->end - range->start >= GIVEN_BACK;
+}
+
 static uint64_t count_bytes(const struct dirty_range *ranges, int count)
 {
 	uint64_t sum = 0;
 
 	for (int i = 0; i < count; i++)
-		if (ranges[i].end - ranges[i].start < GIVEN_BACK)
-			sum += ranges[i].end - ranges[i].start;
+		sum += is_large(&ranges[i]) ? 0 : ranges[i].end - ranges[i].start;
 	return sum;
 }
 
@@ -48,7 +52,8 @@ static uint64_t count_unused(const struct whole *w, const struct dirty_range *ra
 	uint64_t sum = 0;
 
 	for (int i = 0; i < count; i++)
-		for (uint64_t at = ranges[i].start; at < ranges[i].end; at += PAGE_BYTES)
+		for (uint64_t at = ranges[i].start; !is_large(&ranges[i]) && at < ranges[i].end;
+			at += PAGE_BYTES)
 			sum += is_as_it_was(w, at) ? PAGE_BYTES : 0;
 	return sum;
 }
@@ -78,7 +83,7 @@ void put_back(uint8_t *memory, const uint8_t *image, const struct dirty_range *r
 		     count_unused(&w, ranges, count) > bytes / 2;
 
 	for (int i = 0; i < count; i++) {
-		if (ranges[i].end - ranges[i].start >= GIVEN_BACK)
+		if (is_large(&ranges[i]))
 			give_back(&w, ranges[i].start, ranges[i].end);
 		else if (looks)
 			keep_what_was_used(&w, &ranges[i]);
