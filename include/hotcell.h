@@ -134,6 +134,7 @@ struct hotcell_request {
 	const char *code;     /* or NULL, if `entry` is one of the inputs */
 	size_t code_len;      /* 0 = up to its NUL */
 	const char *entry;    /* which file is run; default: the code, else the only input */
+	int entry_is_there;   /* it may be a file that the cell already has */
 	const struct hotcell_input *inputs;
 	size_t inputs_count;
 	const struct hotcell_mount *mounts; /* if the cell was made before: the same */
@@ -215,7 +216,8 @@ struct hotcell_result {
 	enum hotcell_state state;
 	struct hotcell_bytes out;
 	struct hotcell_bytes err;
-	int exit_code; /* 128 + signal if signaled; -1 on timeout */
+	int exit_code;  /* 128 + signal if signaled; -1 on timeout */
+	int has_exited; /* 0: it had to be killed with its cell, or was cancelled before it began */
 	enum hotcell_reason reason;
 	char reason_text[256]; /* for people; may be empty */
 	uint64_t duration_us;

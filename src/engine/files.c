@@ -218,7 +218,8 @@ void files_why_not_begun(const struct msg_exited *m, struct err *ret)
 	err_set(ret, for_file ? kind_of(m->failed_put, m->failed_put_as, true) : ERR_SYSTEM, "%s",
 		m->text);
 	if (ret->kind == ERR_LIMIT)
-		err_wrap(ret, "the files do not fit into the run's disk");
+		err_wrap(ret, "the files do not fit into the run's %s",
+			m->failed_put_as ? "disk" : "memory");
 }
 
 static void on_served(struct hotcell_work *work, const struct msg_served *m)

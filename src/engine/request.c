@@ -256,14 +256,14 @@ int request_stage(const struct hotcell_request *q, const struct tool *tool, stru
 			return err_set(e, ERR_INPUT,
 				"File path '%s' is reserved for the execution entrypoint.", entry);
 		if (!request_goes_as_text(q, tool->language) &&
-			staging_add_data(ret, entry, q->code, request_code_length(q), e))
+			staging_add_code(ret, entry, q->code, request_code_length(q), e))
 			return -1;
 	} else if (!entry) {
 		if (ret->count != 1 || ret->items[0].kind != FILE_REGULAR)
 			return err_set(e, ERR_INPUT,
 				"no code was given, and which file to run is not said (entry)");
 		entry = ret->items[0].path;
-	} else if (!staging_has(ret, entry)) {
+	} else if (!staging_has(ret, entry) && !q->entry_is_there) {
 		return err_set(
 			e, ERR_NOT_FOUND, "the entry file '%s' is not among the files", entry);
 	}

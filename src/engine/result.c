@@ -168,6 +168,7 @@ void result_complete(struct hotcell_work *work)
 	if (work->request.cell && work->request.code && !work->clears && !work->request.cell_ends &&
 		!request_goes_as_text(&work->request, work->tool.language))
 		r->code_file = xstrdup(work->entry);
+	r->has_exited = !work->ended_without_exit;
 	r->reason = reason_of(work);
 	r->exit_code =
 		work->ended_without_exit ? 128 + SIGKILL : exit_code_of(work->exited.wait_status);

@@ -312,6 +312,7 @@ static void on_exited(struct hotcell_work *work, const struct msg_exited *m)
 	}
 	if (m->ended_by == ENDED_BY_FAILURE && !work->raw_argv) {
 		files_why_not_begun(m, &e);
+		work->exited.kept = m->kept;
 		work_fail(work, &e);
 		return;
 	}

@@ -46,6 +46,13 @@ static void next_item(struct hotcell_work *work)
 	work->stage_at++;
 }
 
+static uint64_t memory_of(const struct hotcell_work *work)
+{
+	const struct limits *l = work->is_for_files ? &work->cell->limits : &work->limits;
+
+	return l->at[LIMIT_MEMORY_BYTES];
+}
+
 int stage_continue(struct hotcell_work *work)
 {
 	size_t begun_at = work->stage_at;
@@ -59,6 +66,8 @@ int stage_continue(struct hotcell_work *work)
 			.kind = (uint8_t)item->kind,
 			.mode = item->mode,
 			.append = work->stage_offset > 0,
+			.is_code = item->is_code,
+			.memory_bytes = memory_of(work),
 		};
 		struct err e = { 0 };
 		ssize_t n;

@@ -12,7 +12,7 @@ static int take_compilers_cell(struct hotcell_work *work, struct err *e)
 
 	if (work->request.cell)
 		return err_set(e, ERR_UNAVAILABLE,
-			"a language that compiles cannot run in a vm cell that was made before");
+			"a language that compiles cannot run in a vm cell that was made before; a container can do it");
 	if (staging_add_empty(&work->staging, STAGE_BUILD_DIR, FILE_DIRECTORY, 0755, e))
 		return -1;
 	wish.kind = ISOLATION_CONTAINER;

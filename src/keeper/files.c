@@ -5,22 +5,25 @@
 #include "base/path.h"
 #include "workspace/walk.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <time.h>
 
 /* REMOVE_NAMES_MAX: so many are removed in a second or two, in which the keeper does nothing else. */
 enum { LIST_ENTRIES_MAX = 20000, LIST_DEPTH_MAX = 128, REMOVE_NAMES_MAX = 1 << 20 };
 
+/* What is left to programs: a quarter of the memory, and so much at least. And what is not worth a look. */
+enum { SPARE_LEAST = 4 << 20, SMALL = 4096 };
+
 /* The keeper serves one thing at a time: one buffer for all frames that it builds here. */
 static struct frame_out frame;
 
-int files_open(struct files *f, const char *workspace, struct err *e)
+int files_open(struct files *f, const char *workspace, bool is_in_memory, struct err *e)
 {
-	*f = (struct files){ .put_fd = -1 };
+	*f = (struct files){ .put_fd = -1, .is_in_memory = is_in_memory };
 	f->workspace_fd = open(workspace, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return f->workspace_fd < 0 ? err_sys(e, "open '%s'", workspace) : 0;
 }
@@ -34,55 +37,29 @@ void files_close(struct files *f)
 	*f = (struct files){ .put_fd = -1, .workspace_fd = -1 };
 }
 
-enum { CLEAR_DEPTH_MAX = 32, CLEAR_ENTRIES_MAX = 20000 };
-
-static int clear_dir(int dir_fd, unsigned depth, unsigned *left)
+/* It may be closed to ourselves: a program can do that to all that is its user's. */
+static bool empty_tmp(const char *path)
 {
-	int own = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = own < 0 ? NULL : fdopendir(own);
-	struct dirent *entry;
-	int failed = dir ? 0 : -1;
+	auto_close int handle = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	auto_close int fd = -1;
 
-	while (!failed && (entry = readdir(dir))) {
-		auto_close int below = -1;
-
-		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-			continue;
-		if ((*left)-- == 0 || depth == CLEAR_DEPTH_MAX)
-			failed = -1;
-		else if (unlinkat(dir_fd, entry->d_name, 0) == 0)
-			continue;
-		/* Without write permission nothing in it can be removed; it is ours to give. */
-		(void)!fchmodat(dir_fd, entry->d_name, 0700, 0);
-		below = openat(
-			dir_fd, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (failed || below < 0 || clear_dir(below, depth + 1, left) ||
-			unlinkat(dir_fd, entry->d_name, AT_REMOVEDIR))
-			failed = -1;
-	}
-	if (dir)
-		closedir(dir);
-	else
-		own_close(&own);
-	return failed;
+	if (handle < 0 || fd_chmod_handle(handle, 01777))
+		return false;
+	fd = fd_open_handle(handle, O_RDONLY | O_DIRECTORY);
+	return fd >= 0 && walk_remove_some(fd, REMOVE_NAMES_MAX);
 }
 
 int files_clear(struct files *f, const char *tmp, struct err *e)
 {
-	auto_close int tmp_fd = -1;
-	unsigned left = CLEAR_ENTRIES_MAX;
-
 	if (!f->touched)
 		return 0;
-	tmp_fd = open(tmp, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	own_close(&f->put_fd);
 	f->put_fd = -1;
 	free(f->put_path);
 	f->put_path = NULL;
 	baseline_clear(&f->baseline);
-	fchmod(f->workspace_fd, 0755);
-	if (tmp_fd < 0 || fchmod(tmp_fd, 01777) || clear_dir(f->workspace_fd, 0, &left) ||
-		clear_dir(tmp_fd, 0, &left))
+	if (fchmod(f->workspace_fd, 0755) || !walk_remove_some(f->workspace_fd, REMOVE_NAMES_MAX) ||
+		!empty_tmp(tmp))
 		return err_set(e, ERR_SYSTEM, "the cell's files could not be removed");
 	f->touched = f->kept = false;
 	return 0;
@@ -159,6 +136,32 @@ static int create(int parent, const char *name, mode_t mode)
 	return openat(parent, name, flags, mode);
 }
 
+/* By a file that somebody has put or made there. */
+static bool is_taken(const struct files *f, int parent, const char *name)
+{
+	struct stat status;
+
+	if (fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW))
+		return false;
+	for (size_t i = 0; i < FILES_CODE_MAX; i++)
+		if (f->code[i] == status.st_ino)
+			return false;
+	return true;
+}
+
+/* Whether the memory is left for it. Else the kernel would look for somebody to kill, and might find the keeper. */
+static bool has_room(const struct files *f, const struct msg_put *m)
+{
+	const uint64_t quarter = m->memory_bytes / 4;
+	const uint64_t spare = quarter > SPARE_LEAST ? quarter : SPARE_LEAST;
+	struct statvfs s;
+
+	if (!f->is_in_memory || !m->memory_bytes || m->data_len < SMALL ||
+		fstatvfs(f->workspace_fd, &s))
+		return true;
+	return (s.f_blocks - s.f_bfree) * s.f_frsize + m->data_len + spare <= m->memory_bytes;
+}
+
 static int put_new(struct files *f, const struct msg_put *m, struct err *e)
 {
 	const char *name = path_base(m->path);
@@ -192,9 +195,14 @@ static int put_new(struct files *f, const struct msg_put *m, struct err *e)
 			baseline_hash(BASELINE_HASH_INIT, target, m->data_len));
 		return 0;
 	}
+	if (m->is_code && is_taken(f, parent, name))
+		return err_set(e, ERR_INPUT,
+			"File path '%s' is reserved for the execution entrypoint.", m->path);
 	f->put_fd = create(parent, name, m->mode | 0600);
 	if (f->put_fd < 0)
 		return err_sys(e, "create '%s'", m->path);
+	if (m->is_code && fstat(f->put_fd, &status) == 0)
+		f->code[f->code_count++ % FILES_CODE_MAX] = status.st_ino;
 	f->put_path = xstrdup(m->path);
 	f->put_hash = BASELINE_HASH_INIT;
 	return 0;
@@ -221,6 +229,12 @@ int files_put(struct files *f, const struct msg_put *m, struct err *e)
 	}
 	if (m->kind != FILE_REGULAR)
 		return 0;
+	if (!has_room(f, m)) {
+		err_set(e, ERR_LIMIT,
+			"'%s': files are part of a cell's memory, and too little is left", m->path);
+		drop_half(f);
+		return -1;
+	}
 	if (fd_write_all(f->put_fd, m->data, m->data_len)) {
 		err_sys(e, "write '%s'", m->path);
 		drop_half(f);

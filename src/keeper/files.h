@@ -7,10 +7,14 @@
 #include "wire/cell_wire.h"
 #include "workspace/baseline.h"
 
-enum { FILES_TOLD_MAX = 256 };
+enum { FILES_TOLD_MAX = 256, FILES_CODE_MAX = 64 };
 
 struct files {
 	int workspace_fd;
+	bool is_in_memory; /* files are: those of a process cell are not */
+	/* What runs' code was put into last: it may still be there, and is nobody's. */
+	uint64_t code[FILES_CODE_MAX];
+	unsigned code_count;
 	struct baseline baseline;
 	/* The file that is being put, piece by piece. */
 	int put_fd;
@@ -30,15 +34,14 @@ struct files {
 	size_t told_count;
 };
 
-int files_open(struct files *f, const char *workspace, struct err *e);
+int files_open(struct files *f, const char *workspace, bool is_in_memory, struct err *e);
 void files_close(struct files *f);
 
 int files_put(struct files *f, const struct msg_put *m, struct err *e);
 /* The last piece has been put: what is there now is the baseline. */
 int files_put_end(struct files *f, struct err *e);
 
-/* Removes all that is in the workspace and in `tmp`, and forgets what was staged. -1 if there is too
- * much or it lies too deep. */
+/* Removes all that is in the workspace and in `tmp`, and forgets what was staged. -1 if there is too much. */
 int files_clear(struct files *f, const char *tmp, struct err *e);
 
 /* Puts a file into an empty workspace, looks for it, and removes it: a keeper is a copy of its warden, and each page that

@@ -227,8 +227,12 @@ static void on_exec(struct keeper *k, struct msg_exec *m, int fd)
 			keeper_end_program(k, ENDED_BY_ITSELF);
 		return;
 	}
+	if (k->options->runs_vmm && (m->warm == EXEC_WARM_RUN || m->warm == EXEC_KEEP_RUN))
+		warm_drop(&k->warm);
 	k->ended_by = ENDED_BY_FAILURE;
+	k->is_kept = k->driver.program.pid > 0; /* an interpreter that waits has not heard of it */
 	output_send_exited(k, e.text);
+	k->is_kept = false;
 	k->put_error = k->warm_error = (struct err){ 0 };
 }
 
@@ -560,7 +564,7 @@ static int begin(struct keeper *k, const struct keeper_options *options, struct 
 	}
 	if (!options->runs_vmm) /* compilers are no guests */
 		make_build_dir(options->tmp);
-	return files_open(&k->files, options->workspace, e);
+	return files_open(&k->files, options->workspace, options->owns_disk, e);
 }
 
 void keeper_main(const struct keeper_options *options)

@@ -107,6 +107,14 @@ int warm_run_again(struct warm *w, struct program *p, bool with_stdin, struct er
 	return 0;
 }
 
+void warm_drop(const struct warm *w)
+{
+	const uint8_t told = WARM_DROPPED;
+
+	if (w->socket_fd >= 0)
+		(void)!send(w->socket_fd, &told, sizeof(told), MSG_NOSIGNAL);
+}
+
 int warm_receive(struct warm *w, struct warm_answer *ret, char *ret_text)
 {
 	struct iovec pieces[] = { { ret, sizeof(*ret) }, { ret_text, WARM_TEXT_MAX - 1 } };

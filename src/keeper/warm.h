@@ -22,6 +22,9 @@ int warm_run(struct warm *w, struct program *p, bool with_stdin, struct err *e);
 /* The same for one whose output goes where that of its run before went. */
 int warm_run_again(struct warm *w, struct program *p, bool with_stdin, struct err *e);
 
+/* The request that the machine has, or is about to get, is not run: its files could not be put in place. */
+void warm_drop(const struct warm *w);
+
 /* What it has to say: 1 with *ret and its text (of WARM_TEXT_MAX) set, 0 nothing, -1 it is gone. */
 int warm_receive(struct warm *w, struct warm_answer *ret, char *ret_text);
 

@@ -70,10 +70,11 @@ static int make_cell(struct session *session, const char *language, struct err *
 	return 0;
 }
 
-/* Whether there can be runs in it at all, before anybody relies on it. */
-static int check_plan(const struct session *session, struct err *e)
+/* Whether there can be runs in it at all, before anybody relies on it. A compiler has no vm of its own: where it is
+ * left to us, it and its programs have a container. */
+static int check_plan(struct session *session, struct err *e)
 {
-	const struct session_config *c = &session->config;
+	struct session_config *c = &session->config;
 	struct hotcell_request q = {
 		.language = c->language,
 		.code = "",
@@ -86,6 +87,14 @@ static int check_plan(const struct session *session, struct err *e)
 
 	if (hotcell_plan(session->engine->hotcell, &q, &plan, &error))
 		return err_set(e, (enum err_kind)error.kind, "%s", error.text);
+	if (!plan.compiles || c->strategy != SESSION_PER_SESSION)
+		return 0;
+	if (c->isolation == HOTCELL_ISOLATION_VM)
+		return err_set(e, ERR_INPUT,
+			"%s is compiled, which no vm can do that is kept: want isolation container, or strategy per_execution",
+			c->language);
+	if (c->isolation == HOTCELL_ISOLATION_AUTO)
+		c->isolation = HOTCELL_ISOLATION_CONTAINER;
 	return 0;
 }
 
@@ -203,7 +212,7 @@ static bool replaces(const struct job *job, const char *path)
 	for (size_t i = 0; i < job->spec.files_count; i++)
 		if (strcmp(job->spec.files[i].path, path) == 0)
 			return true;
-	return job->spec.entry && strcmp(job->spec.entry, path) == 0;
+	return job->spec.code && job->spec.entry && strcmp(job->spec.entry, path) == 0;
 }
 
 /* The session's files beneath the run's own. */
@@ -285,6 +294,7 @@ int session_fill_request(struct session *session, struct job *job, struct hotcel
 		stage_mirror(session, job, q);
 	else
 		q->open_file = NULL; /* what it leaves, stays */
+	q->entry_is_there = !session->mirror;
 	if (c->strategy == SESSION_PER_SESSION)
 		use_kept_cell(session, q);
 	else if (c->strategy == SESSION_PER_EXECUTION && c->is_shared &&
@@ -424,10 +434,12 @@ static const struct task *find_task(const struct session *session, const struct 
 	static const struct task clear = { HOTCELL_FILES_CLEAR, on_cleared };
 	static const struct task list = { HOTCELL_FILES_LIST, on_listed };
 	static const struct task remove = { HOTCELL_FILES_REMOVE, on_removed };
+
 	if (session->has_ended || !session->cell)
 		return NULL;
+	/* Where nothing ran there may be less than was to be there. */
 	if (session->config.strategy == SESSION_PER_EXECUTION)
-		return &list;
+		return job->result && job->result->has_exited ? &list : NULL;
 	if (session->mirror)
 		return &clear;
 	/* The code was a file only so that it could be run. */

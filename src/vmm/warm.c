@@ -224,8 +224,8 @@ static void place_input(int fd)
 	close(fd);
 }
 
-/* The keeper has put the run's files in place, and gives it its streams. */
-static void take_streams(struct guest *g)
+/* The keeper has put the run's files in place, and gives it its streams. False: it could not. */
+static bool take_streams(struct guest *g)
 {
 	uint8_t order = 0;
 	struct iovec piece = { &order, sizeof(order) };
@@ -246,6 +246,8 @@ static void take_streams(struct guest *g)
 	do
 		n = recvmsg(VMM_WARM_FD, &message, MSG_CMSG_CLOEXEC);
 	while (n < 0 && errno == EINTR);
+	if (n == 1 && order == WARM_DROPPED)
+		return false;
 	if (n != 1 || order != WARM_STAGED || message.msg_flags & MSG_CTRUNC ||
 		control.head.cmsg_len != CMSG_LEN(wanted * sizeof(int)))
 		_exit(FAILED); /* the keeper is gone */
@@ -262,6 +264,7 @@ static void take_streams(struct guest *g)
 	for (int i = 0; i < 2; i++)
 		if (kept_len[i])
 			fd_write_all(1 + i, kept[i], kept_len[i]);
+	return true;
 }
 
 static bool is_on_record(void)
@@ -276,7 +279,8 @@ static void go_out(struct guest *g)
 		return;
 	put_bare(&frame, CELL_GOES_OUT);
 	tell_engine();
-	take_streams(g);
+	if (!take_streams(g))
+		_exit(FAILED); /* in the middle of it there is no way back */
 }
 
 /* The C library remembers a thread's number in the place that is cleared when the thread ends. */
@@ -305,7 +309,8 @@ static void become_another(struct guest *g)
 	guest_shared(g)->out_fds = 1 << 1 | 1 << 2;
 }
 
-static void begin_run(struct guest *g)
+/* False: it is not to be. */
+static bool begin_run(struct guest *g)
 {
 	uint64_t ignored;
 
@@ -320,9 +325,20 @@ static void begin_run(struct guest *g)
 	g->discards_output = flags & WARM_REHEARSAL;
 	if (flags & WARM_OUT) {
 		is_quiet = false;
-		take_streams(g);
+		if (!take_streams(g)) {
+			tick_stop();
+			return false;
+		}
 	}
 	thread_publish(g);
+	return true;
+}
+
+static void take_next_run(struct guest *g)
+{
+	do
+		wait_for_request();
+	while (!begin_run(g));
 }
 
 static int64_t read_request(struct guest *g, uint64_t address, uint64_t size)
@@ -341,10 +357,8 @@ static int64_t read_request(struct guest *g, uint64_t address, uint64_t size)
 		t->waits_for_request = true;
 		return CALL_WAITS;
 	}
-	if (request_len == 0) {
-		wait_for_request();
-		begin_run(g);
-	}
+	if (request_len == 0)
+		take_next_run(g);
 	n = request_len < size ? request_len : size;
 	if (mem_write(&g->mem, address, request + request_at, n))
 		return -EFAULT;
@@ -498,8 +512,7 @@ static void end_kept_run(struct guest *g, uint8_t status)
 		tell_keeper(WARM_KEPT, status);
 	tick_stop();
 	request_len = request_at = 0;
-	wait_for_request();
-	begin_run(g);
+	take_next_run(g);
 	/* Whom it has started may have printed something meanwhile, for the keeper to pass on. */
 	if (is_spoiled)
 		warm_go_out(g);

@@ -18,7 +18,9 @@ void put_put(struct frame_out *f, const struct msg_put *m)
 	frame_put_string(f, m->path);
 	frame_put_u8(f, m->kind);
 	frame_put_u8(f, m->append);
+	frame_put_u8(f, m->is_code);
 	frame_put_u32(f, m->mode);
+	frame_put_u64(f, m->memory_bytes);
 	frame_put_bytes(f, m->data, m->data_len);
 }
 
@@ -27,7 +29,9 @@ bool get_put(struct frame_in *f, struct msg_put *m)
 	m->path = frame_get_string(f);
 	m->kind = frame_get_u8(f);
 	m->append = frame_get_u8(f);
+	m->is_code = frame_get_u8(f);
 	m->mode = frame_get_u32(f);
+	m->memory_bytes = frame_get_u64(f);
 	m->data = frame_get_bytes(f, &m->data_len);
 	return frame_in_done(f) && m->kind >= FILE_REGULAR && m->kind <= FILE_SYMLINK &&
 	       m->mode <= 0777 && is_workspace_path(m->path);

@@ -64,7 +64,9 @@ struct msg_put {
 	const char *path; /* relative to the workspace */
 	uint8_t kind;     /* FILE_REGULAR, FILE_DIRECTORY or FILE_SYMLINK (data = its target) */
 	uint8_t append;   /* this is not the file's first piece */
+	uint8_t is_code; /* of a run, and not a file that anybody has asked for: it replaces nothing */
 	uint32_t mode;
+	uint64_t memory_bytes; /* of the cell, which its files are part of; 0: no limit */
 	const uint8_t *data;
 	size_t data_len;
 };

@@ -4,7 +4,7 @@
  *	VMM → engine   frames of wire/cell_wire.h: EXITED at the end of a quiet run, or GOES_OUT
  *
  *	keeper → VMM   one byte, WARM_STAGED, and three descriptors: the run's stdin, stdout, stderr; or stdin alone,
- *	               where the others are kept from the run before
+ *	               where the others are kept from the run before. Or WARM_DROPPED: the run is not to be
  *	VMM → keeper   struct warm_answer, at the end of a run that has gone out
  *
  * With its last word about a run the VMM goes back to the snapshot; a request that comes meanwhile waits.
@@ -62,6 +62,7 @@ enum warm_flags {
 	WARM_STAGED = 8,
 	WARM_KEEP = 16,  /* the machine is to stay as the run leaves it */
 	WARM_STAYS = 32, /* with a rehearsal behind a snapshot: that stays where it is, in memory */
+	WARM_DROPPED = 64,
 };
 
 /* Beneath the cell's /tmp. */

@@ -49,6 +49,15 @@ int staging_add_data(
 	return 0;
 }
 
+int staging_add_code(
+	struct staging *s, const char *path, const void *data, size_t len, struct err *e)
+{
+	if (staging_add_data(s, path, data, len, e))
+		return -1;
+	s->items[s->count - 1].is_code = true;
+	return 0;
+}
+
 int staging_add_empty(
 	struct staging *s, const char *path, enum file_kind kind, unsigned mode, struct err *e)
 {

@@ -17,6 +17,7 @@ struct stage_item {
 	char *target;     /* where a symlink leads */
 	char *owned;      /* what `data` points to, where it is ours */
 	size_t data_len;
+	bool is_code; /* of the run, and not a file that anybody has asked for */
 };
 
 struct staging {
@@ -28,6 +29,8 @@ struct staging {
 enum { STAGING_ITEMS_MAX = 20000 };
 
 int staging_add_data(
+	struct staging *s, const char *path, const void *data, size_t len, struct err *e);
+int staging_add_code(
 	struct staging *s, const char *path, const void *data, size_t len, struct err *e);
 /* A file, or a directory with all that is in it. Symlinks in it stay what they are if they lead to
  * something in it; else they are an error, as are sockets, fifos and devices. */

@@ -191,13 +191,29 @@ static bool empty(struct remover *r, int dir_fd, unsigned depth)
 	return any;
 }
 
+static bool is_empty(int dir_fd)
+{
+	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+
+	if (!dir) {
+		own_close(&fd);
+		return false;
+	}
+	while ((entry = readdir(dir)) && is_dot(entry->d_name))
+		;
+	closedir(dir);
+	return !entry;
+}
+
 bool walk_remove_some(int top_fd, size_t names_max)
 {
 	struct remover r = { .top_fd = top_fd, .left = names_max };
 
 	while (r.left && empty(&r, top_fd, 0))
 		;
-	return r.left > 0;
+	return is_empty(top_fd);
 }
 
 void walk_remove_all(int top_fd)

@@ -27,7 +27,7 @@ void walk_open_up(int dir_fd, const char *name);
 
 /* Removes all that is beneath `top_fd`, to any depth, without recursion. Best effort. */
 void walk_remove_all(int top_fd);
-/* The same, but no more than so many names. False if there were more. */
+/* The same, but no more than so many names. Whether nothing is left. */
 bool walk_remove_some(int top_fd, size_t names_max);
 
 #endif

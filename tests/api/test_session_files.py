@@ -236,3 +236,25 @@ def test_nothing_is_left_of_files_that_are_gone(service):
     mirrors = service.state_dir / "sessions"
     harness.wait_until(lambda: not mirrors.exists() or not list(mirrors.iterdir()), "directories are removed")
     harness.wait_until(lambda: service.fds() <= fds + 2, f"there are about {fds} descriptors again")
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_files_that_do_not_fit_the_memory_are_refused_and_harm_nothing(service, isolation):
+    with Session(service, isolation=isolation, limits={"memory_bytes": 64 << 20, "disk_bytes": 256 << 20}) as session:
+        session.execute("kept = 1")
+        replies = [session.put(f"/files/{i}", bytes(8 << 20)) for i in range(9)]
+        assert {reply.status for reply in replies} == {200, 413}, replies
+        assert "memory" in replies[-1].detail()
+        count = sum(reply.status == 200 for reply in replies)
+        assert session.files() == {str(i): 8 << 20 for i in range(count)}
+        assert session.execute("print(kept)")["stdout"] == "1\n"
+        assert session.delete("/files/0").status == 204
+        assert session.put("/files/0", b"x").status == 200
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_a_run_whose_files_do_not_fit_its_memory_is_refused(service, isolation):
+    files = [{"path": str(i), "content_base64": "AAAA" * (1 << 18)} for i in range(5)]
+    reply = service.post("/v1/execute", {"code": "print(1)", "isolation": isolation, "files": files,
+                                         "limits": {"memory_bytes": 4 << 20}})
+    assert reply.status == 413 and "memory" in reply.detail(), reply

@@ -225,6 +225,97 @@ def test_a_language_that_compiles_runs_in_a_session(service):
         assert session.bash("cat made")["stdout"] == "x"
 
 
+def test_a_session_of_a_language_that_compiles_has_a_container(service):
+    with Session(service, language="c") as session:
+        assert session.execute('#include <stdio.h>\nint main(void) { puts("hi"); }', timeout_ms=60000)["stdout"] == "hi\n"
+        assert session.state()["cells"][0]["isolation"] == "container"
+
+
+def test_a_kept_vm_for_a_language_that_compiles_is_refused(service):
+    assert "is compiled" in refused(service, 422, language="c", isolation="vm")
+
+
+# What a run is refused for when it has a cell already, or nearly.
+REFUSED = {
+    "an entry that is not there": {"entry_point": "zz.py"},
+    "another disk": {"code": "1", "limits": {"disk_bytes": 1 << 20}},
+    "too little memory": {"code": "1", "limits": {"memory_bytes": 1 << 20}},
+    "code in the place of a file": {"code": "echo 1", "language": "bash"},
+    "a file in the way of another": {"code": "1", "files": [{"path": "b/x", "content": "1"}]},
+}
+
+
+@pytest.mark.parametrize("strategy, workspace", PLACES)
+@pytest.mark.parametrize("fields", REFUSED.values(), ids=REFUSED.keys())
+def test_a_run_that_is_refused_changes_no_file(service, strategy, workspace, fields):
+    files = {"given": 1, "d/a": 2, "b": 3, "main.sh": 4}
+    given = [{"path": path, "content": "x" * size} for path, size in files.items()]
+    with Session(service, strategy=strategy, workspace=workspace, files=given) as session:
+        reply = session.post("/execute", fields)
+        if reply.status == 200:  # a kept interpreter says it itself
+            assert reply.json()["exit_code"] != 0 or "disk_bytes" in str(fields), reply
+        assert session.files() == files
+        assert session.execute("print(open('d/a').read())")["stdout"] == "xx\n"
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+@pytest.mark.parametrize("language, first, second, refused", [
+    ("python", "x = 5", "print(x)", "x = 6; print('refused')"),
+    ("javascript", "var x = 5", "console.log(x)", "x = 6; console.log('refused')"),
+    ("bash", "x=5", "echo $x", "x=6; echo refused")])
+def test_a_run_that_is_refused_is_not_run_later(service, isolation, language, first, second, refused):
+    in_the_way = [{"path": "b/x", "content": "1"}]
+    with Session(service, language=language, isolation=isolation, files=[{"path": "b", "content": "1"}]) as session:
+        for _ in range(2):
+            assert session.post("/execute", {"code": refused, "files": in_the_way}).status == 422
+        assert session.execute(first)["stdout"] == ""
+        for _ in range(2):
+            assert session.post("/execute", {"code": refused, "files": in_the_way}).status == 422
+            assert session.execute(second)["stdout"] == "5\n"
+
+
+@pytest.mark.parametrize("strategy", ["per_session", "per_execution"])
+def test_code_replaces_no_file_of_its_name(service, strategy):
+    with Session(service, strategy=strategy, workspace="shared") as session:
+        session.bash("echo mine > main.sh")
+        reply = session.post("/execute", {"code": "echo 1", "language": "bash"})
+        assert (reply.status, reply.detail()) == (
+            422, "File path 'main.sh' is reserved for the execution entrypoint."), reply
+        assert session.get("/files/main.sh").body == b"mine\n"
+        session.delete("/files/main.sh")
+        for _ in range(2):
+            assert session.execute("echo 1", language="bash")["stdout"] == "1\n"
+        assert session.files() == {}
+
+
+def test_code_that_could_not_be_removed_is_in_nobodys_way(service):
+    with Session(service) as session:
+        # The shell makes another file of the name, and ends before it can be removed.
+        run = session.execute("echo new > other; mv other main.sh; chmod 0 .; kill -9 $$", language="bash")
+        assert run["exit_code"] == 137, run
+        assert session.execute("echo 1", language="bash")["stdout"] == "1\n"
+
+
+@pytest.mark.parametrize("strategy, workspace", PLACES)
+def test_a_file_of_the_session_can_be_what_is_run(service, strategy, workspace):
+    with Session(service, strategy=strategy, workspace=workspace,
+                 files=[{"path": "d/app.py", "content": "print('app', __name__)"}]) as session:
+        reply = session.post("/execute", {"entry_point": "d/app.py"})
+        assert (reply.status, reply.json()["stdout"]) == (200, "app __main__\n"), reply
+
+
+@pytest.mark.parametrize("leaves", ["os.makedirs('/'.join(['d'] * 60))", "os.chmod('/tmp', 0)",
+                                    "os.chmod('/workspace', 0)", "os.makedirs('a/b'); os.chmod('a', 0)",
+                                    "os.makedirs('/tmp/' + '/'.join(['d'] * 200))"])
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_whatever_an_isolated_run_leaves_is_cleared_away(service, leaves, isolation):
+    with Session(service, workspace="isolated", isolation=isolation) as session:
+        session.execute("kept = 1")
+        assert session.execute("import os; " + leaves)["exit_code"] == 0
+        run = session.execute("print(kept, os.listdir('.'), [n for n in os.listdir('/tmp') if n != '.hotcell'])")
+        assert run["stdout"] == "1 [] []\n", run
+
+
 @pytest.mark.parametrize("strategy", ["per_session", "per_execution"])
 def test_programs_and_links_outlive_the_run_that_made_them(service, strategy):
     with Session(service, strategy=strategy, workspace="shared") as session:
