@@ -12,6 +12,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static void on_output(
 	void *context, enum hotcell_stream stream, int compiling, const char *data, size_t len)
@@ -92,6 +93,9 @@ static void remark(const struct run_options *o, const struct hotcell_result *r)
 	if (r->files_incomplete)
 		fprintf(stderr,
 			"hotcell: there were too many files, or too deep ones, to list all\n");
+	/* To people: in a script it would stand among what the program says, each time. */
+	if (*r->isolation_why && !o->stats && isatty(STDERR_FILENO))
+		fprintf(stderr, "hotcell: in a container: %s\n", r->isolation_why);
 }
 
 static void print_stats(const struct hotcell_result *r)

@@ -1,6 +1,9 @@
 """--isolation auto, the default: a vm where there can be one, else a container, and the result says which
 and why."""
+import os
 import pathlib
+import pty
+import subprocess
 
 import pytest
 
@@ -52,6 +55,22 @@ def test_a_language_that_no_vm_can_run_says_so(hotcell, tmp_path):
                                         "version: ['{program}', -c, echo 1]\nrun: ['{program}', '{file}']\n")
     object = hotcell.json("--languages", tmp_path, "-l", "mine", "-c", "")
     assert (object["isolation"], object["isolation_why"]) == ("container", "Mine cannot be run in a vm yet")
+
+
+@pytest.mark.parametrize("options, says", [((), 1), (("--quiet",), 0), (("--stats",), 1), (("--isolation", "container"), 0)])
+def test_on_a_terminal_people_are_told_why_it_is_no_vm(hotcell, tmp_path, options, says):
+    (tmp_path / "mine.yaml").write_text("id: mine\nname: Mine\nfile: main\nfind:\n  - program: /bin/sh\n"
+                                        "version: ['{program}', -c, echo 1]\nrun: ['{program}', '{file}']\n")
+    ours, theirs = pty.openpty()
+    subprocess.run([hotcell.program, "run", "--languages", tmp_path, "-l", "mine", "-c", "", *options],
+                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=theirs, check=True)
+    os.write(theirs, b"end\n")
+    said = b""
+    while not said.endswith(b"end\r\n"):
+        said += os.read(ours, 4096)
+    os.close(ours)
+    os.close(theirs)
+    assert said.count(b"hotcell: in a container: Mine cannot be run in a vm yet") == says, said
 
 
 # ---- what a vm has not ----
