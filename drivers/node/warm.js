@@ -571,6 +571,17 @@ function goOnIfNeeded() {
 	onFirstUse(globalThis, 'WebAssembly', goOn);
 }
 
+// What our own start needs, and neither other processes nor threads should inherit. V8 has looked at the size of this
+// heap; as long as it is set, it is also that of every thread's, whatever that asks for.
+function hideOwnFlags() {
+	const sizes = ['--max-old-space-size', '--max-semi-space-size'];
+	const own = ['--no-memory-reducer', ...sizes];
+
+	process.execArgv = process.execArgv.filter((flag) => !own.includes(flag.split('=')[0]));
+	for (const name of sizes)
+		v8.setFlagsFromString(`${name}=0`);
+}
+
 for (const name of process.argv.splice(2))
 	try {
 		require(name);
@@ -583,7 +594,7 @@ if (typeof process._fatalException === 'function') {
 }
 // By that setting all threads would have the same numbers; without it each has its own.
 process.once('worker', () => v8.setFlagsFromString('--random-seed=0'));
-process.execArgv = process.execArgv.filter((flag) => flag !== '--no-memory-reducer');
+hideOwnFlags();
 samplesDir = fs.mkdtempSync('/tmp/sample-');
 warmUp();
 pipe = firstPipe();

@@ -47,6 +47,7 @@ def run(namespace, preload):
     ANSWERS = 998
     PORTION = 8192  # more would come from mmap, and be given back to it: two calls
     SEED_SIZE = 64
+    NUMPY = 1  # a word that only its seed has
     FIFO = "/tmp/.hotcell/stdin"
     WORKSPACE = "/workspace/"
     USUAL_PATH = "/workspace/main.py"
@@ -158,14 +159,15 @@ def run(namespace, preload):
         return flags
 
     def fresh_randomness(seed):
-        """Two runs must never draw the same numbers, though they start from the same memory."""
+        """Two runs must never draw the same numbers, though they start from the same memory. Nor must the two
+        generators: they are of one kind, and from the same words they would make the same numbers."""
         random = sys.modules.get("random")
         if random:
             seed_generator(random._inst, int.from_bytes(seed, "little"))
             random._inst.gauss_next = None
         numpy_random = sys.modules.get("numpy.random")
         if numpy_random:
-            numpy_random.seed([int.from_bytes(seed[i:i + 4], "little") for i in range(0, SEED_SIZE, 4)])
+            numpy_random.seed([NUMPY, *(int.from_bytes(seed[i:i + 4], "little") for i in range(0, SEED_SIZE, 4))])
 
     def status_of(exit):
         code = exit.code

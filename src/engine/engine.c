@@ -1,6 +1,7 @@
 /* libhotcell: opening, closing, and the one loop. */
 #include "engine/engine.h"
 
+#include "base/kvm.h"
 #include "base/own.h"
 #include "base/path.h"
 #include "engine/snapshot.h"
@@ -147,16 +148,33 @@ static void open_cache(struct hotcell *h, const struct hotcell_options *o)
 		h->cache_dir = take_ptr(&dir);
 }
 
-/* What is most likely asked for first. */
-static enum isolation_kind first_kind(const struct hotcell_options *o)
+const char *engine_no_kvm(struct hotcell *h)
 {
-	bool has_kvm = o->start_warden ? o->has_kvm : access("/dev/kvm", R_OK | W_OK) == 0;
+	struct err e = { 0 };
 
+	if (h->has_asked_for_kvm)
+		return h->no_kvm;
+	h->has_asked_for_kvm = true;
+	if (h->start_warden) { /* by somebody who sees more of the machine than we do */
+		snprintf(h->no_kvm, sizeof(h->no_kvm), "%s",
+			h->has_kvm ? "" : "a vm needs /dev/kvm");
+	} else {
+		auto_close int fd = kvm_open(&e);
+
+		if (fd < 0)
+			snprintf(h->no_kvm, sizeof(h->no_kvm), "a vm needs %.100s", e.text);
+	}
+	return h->no_kvm;
+}
+
+/* What is most likely asked for first. */
+static enum isolation_kind first_kind(struct hotcell *h, const struct hotcell_options *o)
+{
 	if (o->once && o->once_isolation == HOTCELL_ISOLATION_PROCESS)
 		return ISOLATION_PROCESS;
 	if (o->once && o->once_isolation == HOTCELL_ISOLATION_CONTAINER)
 		return ISOLATION_CONTAINER;
-	return has_kvm ? ISOLATION_VM : ISOLATION_CONTAINER;
+	return engine_no_kvm(h)[0] ? ISOLATION_CONTAINER : ISOLATION_VM;
 }
 
 static void copy_mount_dirs(struct hotcell *h, const char *const *dirs)
@@ -206,7 +224,7 @@ int hotcell_open(
 	if (access(drivers, F_OK) == 0)
 		h->drivers_dir = take_ptr(&drivers);
 	/* Almost every run needs it: it starts while we read the languages. */
-	if (link_start(h, &h->links[first_kind(o)], false, &e)) {
+	if (link_start(h, &h->links[first_kind(h, o)], false, &e)) {
 		error_out(error, &e);
 		hotcell_close(h);
 		return -1;

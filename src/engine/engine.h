@@ -100,8 +100,10 @@ struct hotcell {
 	bool wardens_are_sealed; /* by whoever starts them */
 	int (*start_warden)(
 		void *context, const char *isolation, int *ret_socket, struct hotcell_error *e);
-	void *context;                       /* for that */
-	bool has_kvm;                        /* its wardens have */
+	void *context; /* for that */
+	bool has_kvm;  /* its wardens have */
+	bool has_asked_for_kvm;
+	char no_kvm[128];                    /* why not, once that was asked for */
 	struct link links[ISOLATION_VM + 1]; /* by kind */
 	struct hotcell_cell
 		*cells[CELL_ROWS]; /* by number, so that one of thousands is soon found */
@@ -119,6 +121,9 @@ struct hotcell {
 };
 
 void error_out(struct hotcell_error *ret, const struct err *e);
+
+/* Why there can be no vm here, "" if there can be one. The device is opened and asked once. */
+const char *engine_no_kvm(struct hotcell *h);
 
 /* ---- engine.c: what epoll tells ---- */
 int source_add(struct hotcell *h, struct source *source, int fd, uint32_t events);

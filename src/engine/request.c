@@ -80,17 +80,15 @@ const struct language *request_language(
 
 /* Why there is no vm for it, "" if there is. */
 static void find_obstacle(
-	const struct hotcell *h, const struct language *language, char *ret, size_t size)
+	struct hotcell *h, const struct language *language, char *ret, size_t size)
 {
 	struct rlimit files;
 
 	ret[0] = '\0';
 	if (language->vm != LANGUAGE_VM_YES)
 		snprintf(ret, size, "%s cannot be run in a vm yet", language->name);
-	else if (h->start_warden) /* by somebody who sees more of the machine than we do */
-		snprintf(ret, size, "%s", h->has_kvm ? "" : "a vm needs /dev/kvm");
-	else if (access("/dev/kvm", R_OK | W_OK))
-		snprintf(ret, size, "a vm needs /dev/kvm: %s", strerror(errno));
+	else if (h->start_warden || engine_no_kvm(h)[0])
+		snprintf(ret, size, "%s", engine_no_kvm(h));
 	else if (access(h->vmm_path, X_OK))
 		snprintf(ret, size, "a vm needs hotcell-vmm: %s", strerror(errno));
 	else if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_max < VMM_FDS_MAX)

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/notify.h"
+#include "base/kvm.h"
 #include "base/own.h"
 #include "base/spawn.h"
 #include "supervisor/demote.h"
@@ -501,6 +502,14 @@ static int open_signals(struct supervisor *s, struct err *e)
 	return s->signal_fd < 0 ? err_sys(e, "signalfd") : 0;
 }
 
+static bool has_kvm(void)
+{
+	struct err e = { 0 };
+	auto_close int fd = kvm_open(&e);
+
+	return fd >= 0;
+}
+
 static int begin(struct supervisor *s, struct err *e)
 {
 	struct daemon_start *start = &s->start;
@@ -510,7 +519,7 @@ static int begin(struct supervisor *s, struct err *e)
 	start->owner_uid = geteuid();
 	s->uid = geteuid();
 	s->gid = getegid();
-	start->has_kvm = access("/dev/kvm", R_OK | W_OK) == 0;
+	start->has_kvm = has_kvm();
 	if (places_find(&s->places, e) ||
 		(geteuid() == 0 && config_find_user(s->config, &s->uid, &s->gid, e)) ||
 		config_make_state_dir(s->config, e) || open_signals(s, e))

@@ -216,7 +216,8 @@ int64_t call_rt_sigqueueinfo(struct guest *g, const uint64_t a[6])
 	return 0;
 }
 
-/* One to ourselves comes back to us like any other. */
+/* One to ourselves comes back to us like any other, and must not pass for one of the kernel's: that would be a fault of
+ * ours, or the clock. */
 int64_t call_pidfd_send_signal(struct guest *g, const uint64_t a[6])
 {
 	int fd = fds_get(a[0]);
@@ -226,6 +227,8 @@ int64_t call_pidfd_send_signal(struct guest *g, const uint64_t a[6])
 		return fd;
 	if (a[2] && mem_read(&g->mem, &info, a[2], sizeof(info)))
 		return -EFAULT;
+	if (a[2] && info.si_code != SI_QUEUE)
+		return -EPERM;
 	return host_result(
 		syscall(SYS_pidfd_send_signal, fd, (int)a[1], a[2] ? &info : NULL, (unsigned)a[3]));
 }

@@ -143,6 +143,10 @@ const struct filter_rule filter_rules[] = {
 		"ourselves again. The path cannot be looked at: what is executed keeps this filter" },
 	{ SYS_wait4, {}, "" }, { SYS_waitid, {}, "" }, { SYS_exit_group, {}, "" }, { SYS_exit, {}, "" },
 	{ SYS_kill, {}, "among those of the cell" }, { SYS_tgkill, {}, "raise()" },
+	{ SYS_pidfd_open, HAS_NO(1, ~O_NONBLOCK),
+		"likewise: in this namespace there is nobody else. A pidfd can be waited for and signalled, as a child by its "
+		"number; pidfd_getfd, setns and process_madvise, which could do more, are not here" },
+	{ SYS_pidfd_send_signal, IS(3, 0), "likewise: what kill may do" },
 	{ SYS_getpriority, {}, "" }, { SYS_getpid, {}, "" }, { SYS_getppid, {}, "" }, { SYS_gettid, {}, "" },
 	{ SYS_getpgrp, {}, "" }, { SYS_getpgid, {}, "" }, { SYS_setpgid, {}, "" },
 	{ SYS_getsid, {}, "" }, { SYS_setsid, {}, "" }, { SYS_getuid, {}, "" }, { SYS_getgid, {}, "" },

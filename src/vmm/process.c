@@ -499,6 +499,8 @@ int64_t call_waitid(struct guest *g, const uint64_t a[6])
 		    (int)a[3] | WNOHANG, &usage))
 		return -errno;
 	if (info.si_pid == 0 && !(a[3] & WNOHANG)) {
+		if ((int)a[0] == P_PIDFD && fcntl((int)a[1], F_GETFL) & O_NONBLOCK)
+			return -EAGAIN;
 		thread_wait_child(t);
 		return CALL_WAITS;
 	}
@@ -511,7 +513,9 @@ int64_t call_waitid(struct guest *g, const uint64_t a[6])
 
 int64_t call_pidfd_open(struct guest *g, const uint64_t a[6])
 {
-	return fds_new(g, (int)syscall(SYS_pidfd_open, (pid_t)a[0], (unsigned)a[1]));
+	if ((unsigned)a[1] & ~(unsigned)O_NONBLOCK) /* threads are not the host's */
+		return -EINVAL;
+	return fds_new(g, (int)syscall(SYS_pidfd_open, pids_host((int)a[0]), (unsigned)a[1]));
 }
 
 int64_t call_exit(struct guest *g, const uint64_t a[6])

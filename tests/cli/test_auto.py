@@ -50,6 +50,17 @@ def test_without_kvm_whoever_wants_a_vm_is_told(nobody):
     assert result.code == 125 and "/dev/kvm" in result.err
 
 
+# There, and access() has nothing against it: one cannot be asked, the other not be opened by who has no terminal.
+@pytest.mark.parametrize("device, why", [("null", "Inappropriate ioctl for device"), ("tty", "No such device or address")])
+def test_where_kvm_is_of_no_use_it_is_a_container_and_says_so(hotcell, device, why):
+    wrapper = ["setsid", "-w", "unshare", "-m", "sh", "-c", f'mount --bind /dev/{device} /dev/kvm && exec "$@"', "sh"]
+    object = hotcell.json("-l", "sh", "-c", "echo works", wrapper=wrapper)
+    assert (object["isolation"], object["stdout"]) == ("container", "works\n")
+    assert object["isolation_why"] == f"a vm needs /dev/kvm: {why}"
+    asked = hotcell.run("--isolation", "vm", "-l", "sh", "-c", "", wrapper=wrapper)
+    assert asked.code == 125 and f"/dev/kvm: {why}; what to do: " in asked.err
+
+
 def test_a_language_that_no_vm_can_run_says_so(hotcell, tmp_path):
     (tmp_path / "mine.yaml").write_text("id: mine\nname: Mine\nfile: main\nfind:\n  - program: /bin/sh\n"
                                         "version: ['{program}', -c, echo 1]\nrun: ['{program}', '{file}']\n")

@@ -300,7 +300,8 @@ echo shell_exec('/bin/echo child'), json_encode(['a' => 1]), "\\n", md5(''), "\\
     "r": ("""
 print(coef(lm(y ~ x, data.frame(x = 1:3, y = c(2, 4, 6))))[["x"]])
 cat(system("/bin/echo child", intern = TRUE), "\\n")
-""", "[1] 2\nchild \n"),
+png("plot.png"); plot(1:3, main = "text"); invisible(dev.off()); cat(file.size("plot.png") > 1000, "\\n")
+""", "[1] 2\nchild \nTRUE \n"),
     "bash": ("""
 printf '%s\\n' c a b | sort | tr '\\n' ' '
 wait; sleep 0.01 & wait $!; echo "$? ${BASH_VERSION:+bash}"

@@ -264,3 +264,80 @@ def test_stats_tell_of_the_machine(hotcell):
     err = hotcell.run("--isolation", "vm", "--stats", "-l", "python", "-c", "").err
     assert re.search(r"^hotcell: warm machine, left \d+ times, 0 unknown calls$", err, re.M)
     assert "machine" not in hotcell.run("--isolation", "container", "--stats", "-l", "sh", "-c", "").err
+
+
+# ---- processes by descriptors ----
+
+PIDFDS = """
+import asyncio, os, select, signal, time
+
+def child(act, *args):
+    pid = os.fork()
+    if pid == 0:
+        act(*args)
+        os._exit(0)
+    return os.pidfd_open(pid)
+
+def tell(act, *args):
+    try:
+        print(act.__name__, act(*args))
+    except OSError as error:
+        print(act.__name__, error)
+
+def ready(fd, seconds):
+    return bool(select.select([fd], [], [], seconds)[0])
+
+def status(fd):
+    return os.waitid(os.P_PIDFD, fd, os.WEXITED).si_status
+
+own = os.pidfd_open(os.getpid())
+print(ready(own, 0), os.get_inheritable(own))
+signal.signal(signal.SIGUSR1, lambda *_: print("got it"))
+signal.pidfd_send_signal(own, signal.SIGUSR1)
+sleeper = child(time.sleep, 60)
+print(ready(sleeper, 0.05))
+os.set_blocking(sleeper, False)
+tell(status, sleeper)
+os.set_blocking(sleeper, True)
+signal.pidfd_send_signal(sleeper, 0)
+signal.pidfd_send_signal(sleeper, signal.SIGTERM)
+print(ready(sleeper, 20), status(sleeper))
+tell(signal.pidfd_send_signal, sleeper, signal.SIGTERM)
+ends = child(os._exit, 7)
+watch = select.epoll()
+watch.register(ends, select.EPOLLIN)
+print(len(watch.poll(20)), status(ends))
+for pid, flags in (0, 0), (-5, 0), (999999, 0), (os.getpid(), 1):
+    tell(os.pidfd_open, pid, flags)
+
+async def main():
+    if hasattr(asyncio, "PidfdChildWatcher"):  # what later versions of Python do anyway
+        watcher = asyncio.PidfdChildWatcher()
+        watcher.attach_loop(asyncio.get_running_loop())
+        asyncio.get_event_loop_policy().set_child_watcher(watcher)
+    p = await asyncio.create_subprocess_exec("sh", "-c", "echo out; exit 3", stdout=asyncio.subprocess.PIPE)
+    print(await p.communicate(), p.returncode)
+
+asyncio.run(main())
+"""
+
+
+def test_processes_are_known_by_descriptors_as_in_a_container(hotcell):
+    in_vm, outside = [hotcell.json("--isolation", isolation, "-l", "python", "-c", PIDFDS)
+                      for isolation in ("vm", "container")]
+    assert "(b'out\\n', None) 3" in in_vm["stdout"] and in_vm["exit_code"] == 0, in_vm["stderr"]
+    assert in_vm["stdout"] == outside["stdout"]
+
+
+def test_nobody_passes_for_the_kernel_by_a_descriptor(hotcell):
+    """Of a fault, or of the clock, that the VMM has to do with."""
+    code = """
+import ctypes, os, signal, struct
+libc = ctypes.CDLL(None, use_errno=True)
+own = os.pidfd_open(os.getpid())
+for number, code in (signal.SIGSEGV, 1), (signal.SIGBUS, 2), (signal.SIGALRM, -2), (signal.SIGTERM, 0x80):
+    info = struct.pack("iii", number, 0, code).ljust(128, b"\\0")
+    print(libc.syscall(424, own, int(number), info, 0), os.strerror(ctypes.get_errno()))
+"""
+    object = vm(hotcell, "-l", "python", "-c", code)
+    assert (object["stdout"], object["exit_code"]) == ("-1 Operation not permitted\n" * 4, 0)

@@ -96,6 +96,8 @@ PROGRAMS = {
     "has threads": "const { Worker, isMainThread, parentPort } = require('worker_threads'); if (isMainThread) { const w = new"
                    " Worker(__filename); w.on('message', (m) => console.log('got', m)); w.on('exit', (c) => console.log('end', c)) }"
                    " else { parentPort.postMessage([Math.random() < 1, 'hello']) }",
+    "limits a thread": "const { Worker } = require('worker_threads'); const w = new Worker('const a = []; for (;;) a.push([1, 2, 3])',"
+                       " { eval: true, resourceLimits: { maxOldGenerationSizeMb: 16 } }); w.on('error', (e) => console.log(e.code))",
     "waits for memory": "const a = new Int32Array(new SharedArrayBuffer(4)); console.log(Atomics.wait(a, 0, 0, 10))",
     "compiles WebAssembly": "const b = new Uint8Array([0, 97, 115, 109, 1, 0, 0, 0]); WebAssembly.compile(b).then((m) =>"
                             " console.log('compiled', m instanceof WebAssembly.Module)); console.log(WebAssembly.validate(b))",
@@ -208,6 +210,31 @@ def test_input_comes_alike(hotcell, code):
     results = [hotcell.run("-l", "javascript", "--isolation", isolation, "--stdin", "-", "-c", code, input=b"one\ntwo\n" * 10)
                for isolation in ("vm", "container")]
     assert [(r.code, r.out, r.err) for r in results] == [(results[1].code, results[1].out, results[1].err)] * 2
+
+
+@pytest.mark.parametrize("memory", ["128M", "2G"])
+def test_the_heap_is_as_large_as_where_there_is_plenty(hotcell, memory):
+    """Node takes its size from the memory that it finds, and that was the snapshot's."""
+    code = "console.log(require('v8').getHeapStatistics().heap_size_limit / 2 ** 20)"
+    assert outcome(hotcell, "vm", "--memory", memory, "-c", code)[0] == "4144\n"
+
+
+def test_all_of_the_memory_can_be_used(hotcell):
+    code = "const a = []; for (let i = 0; i < 60; i++) a.push(new Array(1e6).fill(1.5)); console.log('ok')"
+    assert outcome(hotcell, "vm", "--memory", "2G", "-c", code) == ("ok\n", "", 0, "exited", [])
+
+
+@pytest.mark.parametrize("memory", ["64M", "512M"])
+def test_a_leak_ends_at_the_limit(hotcell, memory):
+    code = "const a = []; for (let i = 0;; i++) a.push({ i, s: 'x' + i })"
+    assert outcome(hotcell, "vm", "--memory", memory, "-c", code)[2:4] == (137, "memory_limit")
+
+
+@pytest.mark.parametrize("code", ["for (let i = 0; i < 3e6; i++) { let o = { a: i, b: [i] } }",
+                                  "for (let i = 0; i < 300; i++) Buffer.from('x'.repeat(1 << 20) + i)",
+                                  "for (let i = 0; i < 200; i++) new Array(250000).fill(1.5)"])
+def test_garbage_is_collected_before_the_limit(hotcell, code):
+    assert outcome(hotcell, "vm", "--memory", "128M", "-c", code) == ("", "", 0, "exited", [])
 
 
 def test_a_package_further_up_is_heeded(hotcell, tmp_path):

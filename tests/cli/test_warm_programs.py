@@ -89,6 +89,16 @@ def test_how_it_was_started_is_told_with_words_and_settings(hotcell):
     assert "['/usr/bin/python3', 'main.py', 'a b', '', '-c', ''] True" in warm[0] and "'USER=me'" in warm[0]
 
 
+def test_the_generators_of_a_run_have_numbers_of_their_own(hotcell):
+    code = "import random, numpy\n" \
+           "a, b = [[f() for _ in range(1000)] for f in (random.random, numpy.random.rand)]\n" \
+           "print(len({*a, *b}), a[0], b[0])"
+    runs = [hotcell.json("-l", "python", "--isolation", "vm", "--profile", "data", "-c", code)["stdout"].split()
+            for _ in range(2)]
+    assert [run[0] for run in runs] == ["2000"] * 2
+    assert len({*runs[0][1:], *runs[1][1:]}) == 4
+
+
 # A warm driver looks for the last statement in the text, and only where that cannot tell makes a tree of it.
 ENDINGS = [
     "6 * 7", "x = 1", "1 / 0", "'a'; None", "1; 2", "from __future__ import annotations\n5", "", "# nothing", "\n\n",

@@ -133,6 +133,15 @@ static void children_have_no_namespaces_of_their_own(void **state)
 	}
 }
 
+static void a_process_can_be_waited_for_but_no_thread(void **state)
+{
+	(void)state;
+	assert_int_equal(answer(SYS_pidfd_open, 5, 0, 0, 0), ALLOWED);
+	assert_int_equal(answer(SYS_pidfd_open, 5, O_NONBLOCK, 0, 0), ALLOWED);
+	assert_int_equal(answer(SYS_pidfd_open, 5, O_EXCL, 0, 0), ABSENT); /* PIDFD_THREAD */
+	assert_int_equal(answer(SYS_pidfd_send_signal, 5, SIGTERM, 0, 0), ALLOWED);
+}
+
 static void nothing_that_is_executed_is_mapped(void **state)
 {
 	(void)state;
@@ -257,6 +266,7 @@ int main(void)
 		TEST(another_abi_ends_the_process),
 		TEST(only_the_vmm_itself_is_executed),
 		TEST(children_have_no_namespaces_of_their_own),
+		TEST(a_process_can_be_waited_for_but_no_thread),
 		TEST(nothing_that_is_executed_is_mapped),
 		TEST(drivers_are_asked_for_little),
 		TEST(sockets_are_of_few_kinds_and_options),

@@ -1,5 +1,6 @@
 #include "cell/vm/vm.h"
 
+#include "base/kvm.h"
 #include "base/own.h"
 #include "base/path.h"
 #include "cell/wall/wall.h"
@@ -7,10 +8,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/kvm.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
 
@@ -21,28 +20,20 @@ static bool in_container(void)
 
 int vm_open_kvm(const char **ret_fix, struct err *e)
 {
-	auto_close int fd = open("/dev/kvm", O_RDWR | O_CLOEXEC);
-	int version;
+	int fd = kvm_open(e);
 
-	if (fd < 0 && (errno == EACCES || errno == EPERM)) {
+	if (fd >= 0)
+		return fd;
+	if (e->sys_errno == EACCES || e->sys_errno == EPERM)
 		*ret_fix = "sudo usermod -aG kvm $USER, then log in again";
-		return err_set(e, ERR_UNAVAILABLE, "/dev/kvm: %s", strerror(errno));
-	}
-	if (fd < 0) {
+	else if (!e->sys_errno)
+		*ret_fix = "install a kernel with a stable KVM";
+	else
 		*ret_fix =
 			in_container() ?
 				"start the container with: --device /dev/kvm" :
 				"enable virtualisation in the firmware and run: sudo modprobe kvm";
-		return err_set(e, ERR_UNAVAILABLE, "/dev/kvm: %s",
-			errno == ENOENT ? "not there" : strerror(errno));
-	}
-	version = ioctl(fd, KVM_GET_API_VERSION, 0);
-	if (version != KVM_API_VERSION) {
-		*ret_fix = "install a kernel with a stable KVM";
-		return err_set(e, ERR_UNAVAILABLE, "/dev/kvm: API version %d, and %d is wanted",
-			version, KVM_API_VERSION);
-	}
-	return take_fd(&fd);
+	return -1;
 }
 
 int vm_find_vmm(char *ret, size_t size, const char **ret_fix, struct err *e)
