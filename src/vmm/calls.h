@@ -6,8 +6,11 @@
 
 typedef int64_t call_handler(struct guest *g, const uint64_t a[6]);
 
-/* How its arguments are shown in a trace, a letter for each: d number, x hexadecimal, p address,
- * s string, f descriptor, o octal. */
+/* How its arguments are shown in a trace, a letter for each: d number, i one of 32 bits, x hexadecimal, o octal,
+ * p address, s string, v strings, f descriptor; r data that came in, w data that goes out, of the length behind it; m mode
+ * of a new file, after its flags; g what goes with the F before it. By names (trace_words.c): O flags of open, Q of
+ * pipe2, P protection, M flags of mmap, V advice, F command of fcntl, W whence, R access, T flags of ...at,
+ * S signal, H how to mask them, N waiting. */
 struct call_row {
 	uint16_t number;
 	const char *name;

@@ -139,13 +139,15 @@ static void serve(struct guest *g)
 	int64_t result;
 
 	guest_flush_output(g);
+	if (g->traces && trace_ends(&t->call))
+		trace_call(g, &t->call, CALL_SET_REGISTERS);
 	/* Our own clock interrupts calls of the host, too: that is none of the program's business. */
 	do
 		result = dispatch(g, &t->call);
 	while (result == -EINTR && !t->tries_again && !signal_waits(g, t));
 	if (result == -ENOSYS)
 		stats_count_unknown(t->call.number);
-	if (g->traces && result != CALL_WAITS && result != CALL_YIELDS)
+	if (g->traces && result != CALL_WAITS && result != CALL_YIELDS && !trace_ends(&t->call))
 		trace_call(g, &t->call, result);
 	if (result == CALL_WAITS) {
 		t->waits = true;

@@ -19,6 +19,7 @@
 #include "vmm/tables.h"
 #include "vmm/thread.h"
 #include "vmm/tick.h"
+#include "vmm/trace.h"
 #include "vmm/warm.h"
 #include "wire/vmm_start.h"
 
@@ -200,6 +201,8 @@ static _Noreturn void run(struct guest *g, const struct options *o)
 	guest_shared(g)->every_call_leaves = g->traces;
 	file_update_output(g);
 	thread_publish(g);
+	if (g->traces && !o->is_known_host)
+		trace_start(g);
 	guest_run(g);
 }
 

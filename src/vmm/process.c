@@ -13,6 +13,7 @@
 #include "vmm/spare.h"
 #include "vmm/thread.h"
 #include "vmm/tick.h"
+#include "vmm/trace.h"
 #include "vmm/warm.h"
 #include "wire/vmm_start.h"
 
@@ -356,6 +357,9 @@ static int64_t exec_self(
 	argv[used++] = p->fd >= 0 && *fds_name(p->fd) ? fds_name(p->fd) : p->path;
 	for (size_t i = 0; i < argc; i++)
 		argv[used++] = p->argv[i];
+	/* It hardly ever fails from here on; if it does, that is told as well. */
+	if (g->traces)
+		trace_call(g, &guest_thread(g)->call, 0);
 	/* What comes from here on is for the new program. */
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, NULL);

@@ -341,3 +341,73 @@ for number, code in (signal.SIGSEGV, 1), (signal.SIGBUS, 2), (signal.SIGALRM, -2
 """
     object = vm(hotcell, "-l", "python", "-c", code)
     assert (object["stdout"], object["exit_code"]) == ("-1 Operation not permitted\n" * 4, 0)
+
+
+# ---- traces ----
+
+def trace(hotcell, *args, **options):
+    return hotcell.run("--trace", "--isolation", "vm", *args, **options)
+
+
+TRACED = r"""
+printf '\033[2J\2001 tab\t quote" \\ \n' >f
+cat f >g
+kill -CONT $$
+echo aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+exit 3
+"""
+
+
+@pytest.fixture(scope="module")
+def traced(hotcell):
+    """Without what differs each time: who called, addresses."""
+    result = trace(hotcell, "-l", "sh", "-c", TRACED)
+    assert result.code == 3
+    return re.sub(r"0x[0-9a-f]{8,}", "ADDRESS", re.sub(r"(?m)^\[\d+\] ", "", result.err)).splitlines()
+
+
+@pytest.mark.parametrize("line", [
+    'openat(AT_FDCWD, "/etc/ld.so.cache", O_RDONLY|O_CLOEXEC) = 3',
+    "mmap(NULL, 8192, PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0) = ADDRESS",
+    "brk(NULL) = ADDRESS",
+    "fcntl(1, F_DUPFD, 10) = 11",
+    "fcntl(11, F_SETFD, FD_CLOEXEC) = 0",
+    'openat(AT_FDCWD, "f", O_WRONLY|O_CREAT|O_TRUNC, 0666) = 3',
+    r'write(1, "\33[2J\2001 tab\t quote\" \\ \n", 22) = 22',
+    'write(1, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"..., 41) = 41',
+    'execve("/usr/bin/cat", ["cat", "f"], ADDRESS) = 0',
+    "exit_group(3) = ?",
+])
+def test_a_trace_tells_what_a_program_does(traced, line):
+    assert line in traced
+
+
+@pytest.mark.parametrize("start, end", [
+    ('execve("/usr/bin/', '"main.sh"], /* 5 vars */) = 0'),
+    (r'read(3, "\177ELF\2\1\1', '"..., 832) = 832'),
+    ("mprotect(ADDRESS, ", ", PROT_READ) = 0"),
+    ("rseq(ADDRESS, 0x20, 0, ", ") = -1 ENOSYS (Function not implemented)"),
+    ("rt_sigaction(SIGINT, ", ", 8) = 0"),
+    ("wait4(-1, ADDRESS, ", ", NULL) = "),
+    ("kill(", ", SIGCONT) = 0"),
+])
+def test_a_trace_names_what_has_a_name(traced, start, end):
+    assert any(said.startswith(start) and end in said for said in traced), traced
+
+
+def test_a_trace_holds_nothing_but_plain_text(hotcell):
+    """What the program wrote is not for the terminal of whoever looks."""
+    code = "import os\nfor i in range(0, 256, 16): os.write(3, bytes(range(i, i + 16)))\n" \
+           "open(b'/tmp/\\x1b[31m\\xff', 'w')\nos.execv('/bin/echo', [b'\\x07\\x9b' * 200] * 40)"
+    result = trace(hotcell, "-l", "python", "-c", "import os; os.dup2(os.open('/dev/null', 1), 3)\n" + code)
+    lines = result.err.splitlines()
+    assert all(" " <= c <= "~" for line in lines for c in line), result.err
+    assert any('write(3, "\\20\\21' in line for line in lines)
+    assert any(r'"/tmp/\33[31m\377"' in line for line in lines)
+    assert all(len(line) < 4096 for line in lines)
+
+
+def test_a_thread_is_told_to_end_by_its_own_number(hotcell):
+    result = trace(hotcell, "-l", "python", "-c", "import threading as t\n"
+                   "x = t.Thread(target=lambda: print(t.get_native_id())); x.start(); x.join()")
+    assert f"[{result.out.strip()}] exit(0) = ?\n" in result.err
