@@ -291,6 +291,17 @@ def test_usage_is_what_was_used(service):
     assert usage["wall_us"] >= 190000
 
 
+BUSY = "import time\nt = time.process_time()\nwhile time.process_time() < t + 0.5: pass"
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+@pytest.mark.parametrize("code", ["import time; time.sleep(9)", "import os; os.kill(os.getpid(), 9)"])
+def test_the_end_of_a_cell_is_not_charged_for_the_runs_before(service, isolation, code):
+    for _ in range(2):
+        assert service.execute(BUSY, isolation=isolation, timeout_ms=20000)["usage"]["cpu_ms"] >= 490
+        assert service.execute(code, isolation=isolation, timeout_ms=400)["usage"]["cpu_ms"] < 400
+
+
 def test_a_long_output_is_kept_whole_in_a_file(service):
     run = service.execute("import sys\nfor i in range(5000): print(i)\nprint('x' * 5000, file=sys.stderr)")
     assert run["exit_code"] == 0

@@ -374,6 +374,24 @@ def test_a_command_may_be_anything(service):
         assert session.bash("printf '\\377'")["stdout"] == "\ufffd"
 
 
+# ---- usage ----
+
+BUSY = "import time\nt = time.process_time()\nwhile time.process_time() < t + 0.5: pass\n"
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_a_run_is_charged_for_itself_and_what_it_started(service, isolation):
+    with Session(service, isolation=isolation) as session:
+        def cpu_ms(code, **fields):
+            return session.execute(code, **fields)["usage"]["cpu_ms"]
+
+        assert cpu_ms(BUSY) >= 490
+        assert cpu_ms(f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {BUSY!r}])") >= 490
+        assert cpu_ms("import time; time.sleep(9)", timeout_ms=400) < 400
+        assert cpu_ms(BUSY) >= 490
+        assert cpu_ms("import os; os.kill(os.getpid(), 9)") < 400
+
+
 # ---- variables: these need hotcell_request.keep ----
 
 
