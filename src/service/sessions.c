@@ -69,14 +69,29 @@ bool session_is_crowded(const struct session *session)
 	return session->turns_count >= SESSION_TURNS_MAX;
 }
 
-void session_wait(struct session *session, struct session_turn *turn)
+static void wait_before(struct session *session, struct session_turn *turn, struct list *other)
 {
 	turn->session = session;
 	session_hold(session);
 	list_init(&turn->link);
-	list_add_last(&session->turns, &turn->link);
+	list_add_last(other, &turn->link);
 	session->turns_count++;
+}
+
+void session_wait(struct session *session, struct session_turn *turn)
+{
+	wait_before(session, turn, &session->turns);
 	next_turn(session);
+}
+
+void session_wait_first(struct session *session, struct session_turn *turn)
+{
+	session_hold(session);
+	wait_before(session, turn, session->turns.next);
+	if (session->job)
+		job_cancel(session->job);
+	next_turn(session);
+	session_release(session);
 }
 
 void session_turn_end(struct session_turn *turn)

@@ -535,8 +535,7 @@ def test_a_client_that_waits_and_leaves_is_forgotten(service):
     with Session(service) as session:
         running = harness.Background(lambda: session.bash("sleep 1; echo done"))
         session.wait_running()
-        for request in (f"GET {session.path}/files", f"GET {session.path}/archive",
-                        f"DELETE {session.path}?keep_generated=true"):
+        for request in (f"GET {session.path}/files", f"GET {session.path}/archive"):
             with service.connect() as sock:
                 sock.sendall(f"{request} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         assert running.result()["stdout"] == "done\n"
@@ -668,6 +667,22 @@ def test_generated_files_are_kept_if_that_is_asked_for(service, strategy, worksp
     assert service.download(kept["d/new"]["file_id"]) == b"new"
     assert service.download(kept["changed"]["file_id"]) == b"23"
     assert session.get().status == 404
+
+
+@pytest.mark.parametrize("strategy, workspace", SHARED)
+def test_keeping_them_ends_what_runs_and_tells_what_waits(service, strategy, workspace):
+    session = Session(service, strategy=strategy, workspace=workspace)
+    session.bash("echo -n 1 > one")
+    running = harness.Background(lambda: session.post("/bash", {"cmd": "echo -n 2 > two; sleep 50", "timeout_ms": 60000}))
+    session.wait_running()
+    waiting = harness.Background(lambda: session.post("/bash", {"cmd": "sleep 50", "timeout_ms": 60000}))
+    time.sleep(0.5)
+    begun = time.monotonic()
+    reply = session.delete("?keep_generated=true")
+    assert reply.status == 200 and time.monotonic() < begun + 30, reply
+    assert [file["path"] for file in reply.json()["files"]] == ["one", "two"]
+    assert running.result().json()["reason"] == "cancelled"
+    assert waiting.result().status == 404
 
 
 def test_without_it_they_are_not(service):
