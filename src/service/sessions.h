@@ -35,6 +35,8 @@ struct session_file {
 	const char *kind; /* as in struct hotcell_file */
 	uint64_t size_bytes;
 	bool generated; /* left by a run, not put there */
+	bool is_executable;
+	char *target; /* of a symlink, whatever the program chose; or NULL */
 };
 
 /* What was asked for. */
