@@ -205,6 +205,13 @@ class TestReasons:
                     limits={"output_bytes": 100000})
         assert run["truncated"]["stdout"] is True
 
+    def test_output_that_ended_the_run_is_marked_as_cut(self, service, isolation):
+        run = ended(service, "output_limit", "import sys\nprint('y', file=sys.stderr, flush=True)\nprint('x' * 5000)",
+                    isolation=isolation, limits={"output_bytes": 1500})
+        assert run["stdout"] == "x" * (1500 - 32) + "\n...[truncated]"
+        assert run["stderr"] == "y\n"
+        assert run["truncated"] == {"stdout": True, "stderr": False, "full_output_file_id": None}
+
     def test_disk_limit(self, service, isolation):
         ended(service, "disk_limit", "f = open('big', 'wb')\nwhile True: f.write(bytes(1 << 20))",
               isolation=isolation, limits={"disk_bytes": 4 << 20})
