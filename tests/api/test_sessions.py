@@ -447,6 +447,19 @@ def test_an_interrupted_run_keeps_the_variables(service):
 # ---- interrupting ----
 
 
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_an_interrupted_shell_keeps_its_variables_with_set_e_too(service, isolation):
+    with Session(service, language="bash", isolation=isolation) as session:
+        session.execute("set -e; x=12")
+        running = harness.Background(lambda: session.execute("x=13; echo begun > begun; sleep 50; x=14"))
+        session.wait_running()
+        time.sleep(0.5)
+        assert session.post("/interrupt").status == 202
+        done = running.result()
+        assert (done["exit_code"], done["state"]) == (130, "kept"), done
+        assert session.execute("echo $x; false; echo no")["stdout"] == "13\n"
+
+
 def test_nothing_that_runs_cannot_be_interrupted(service):
     with Session(service) as session:
         reply = session.post("/interrupt")
