@@ -240,7 +240,7 @@ def test_cpus_slow_a_run_down(service):
     ({"output_bytes": 0}, "output_bytes"), ({"output_bytes": 1023}, "output_bytes"),
     ({"output_bytes": 1 << 40}, "output_bytes"),
     ({"cpus": 0}, "cpus"), ({"cpus": -1}, "cpus"), ({"cpus": 1e300}, "cpus"), ({"cpus": "2"}, "cpus"),
-    ({"cpu_ms": 10 ** 30}, None), ({"cpu_ms": "a"}, "cpu_ms"), ({"cpu_ms": 1.5}, "cpu_ms"),
+    ({"cpu_ms": 10 ** 30}, "cpu_ms"), ({"memory_bytes": (4 << 20) - 1}, "memory_bytes"), ({"cpu_ms": "a"}, "cpu_ms"), ({"cpu_ms": 1.5}, "cpu_ms"),
     ([], None), ("x", None),
 ])
 def test_a_limit_out_of_bounds_is_422_at_its_place(service, limits, at):

@@ -54,6 +54,16 @@ def test_all_that_was_said_is_told(service):
     assert (config["limits"]["processes"], config["limits"]["cpus"]) == (20, 0.5)
 
 
+@pytest.mark.parametrize("limits", [{}, {"output_bytes": 4096, "cpus": 0.25}])
+def test_limits_that_are_told_can_be_asked_for(service, limits):
+    with Session(service, limits=limits) as session:
+        told = session.state()["config"]["limits"]
+    assert set(told) == {"memory_bytes", "cpu_ms", "processes", "disk_bytes", "output_bytes", "cpus"}
+    assert {**told, **limits} == told
+    with Session(service, limits=told) as session:
+        assert session.state()["config"]["limits"] == told
+
+
 def test_a_shared_workspace_of_a_pool_is_refused_with_the_reason(service):
     said = refused(service, 422, strategy="pool", workspace="shared")
     assert 'workspace "shared" is not supported with strategy "pool"' in said
@@ -429,6 +439,15 @@ def test_a_run_that_ends_when_its_time_is_over_keeps_the_variables(service):
         run = session.execute("while True: pass", timeout_ms=300)
         assert (run["timed_out"], run["state"]) == (True, "kept")
         assert session.execute("print(x)")["stdout"] == "1\n"
+
+
+def test_a_traceback_points_at_a_last_line_without_an_end(service):
+    with Session(service) as session:
+        errors = [session.execute(code)["stderr"] for code in ("x = len(5 / 0)", "x = len(5 / 0)\n")]
+    assert errors[0].replace("<run 1>", "<run 2>") == errors[1]
+    lines = errors[0].splitlines()
+    at = next(i for i, line in enumerate(lines) if "x = len(5 / 0)" in line)
+    assert lines[at + 1].index("~") == lines[at].index("5 / 0")
 
 
 def test_an_interrupted_run_keeps_the_variables(service):
