@@ -77,9 +77,18 @@ static json_t *usage(const struct job *job)
 		(json_int_t)(job->started_us - job->submitted_us));
 }
 
-static json_t *truncated(const struct job *job, bool out, bool err)
+/* Whoever has followed it has had more than the result holds. */
+static bool is_missing(const struct job *job, const struct hotcell_bytes *bytes, bool has_followed)
 {
-	return json_pack("{s:b, s:b, s:o}", "stdout", out, "stderr", err, "full_output_file_id",
+	return has_followed ? job->log_is_cut || was_stopped(job, bytes) : is_cut(job, bytes);
+}
+
+static json_t *truncated(const struct job *job, bool has_followed)
+{
+	const struct hotcell_result *r = job->result;
+
+	return json_pack("{s:b, s:b, s:o}", "stdout", is_missing(job, &r->out, has_followed),
+		"stderr", is_missing(job, &r->err, has_followed), "full_output_file_id",
 		*job->full_id ? json_string(job->full_id) : json_null());
 }
 
@@ -110,7 +119,7 @@ static const char *state_name(const struct hotcell_result *r)
 	return names[r->state];
 }
 
-json_t *run_reply_end(const struct job *job)
+json_t *run_reply_end(const struct job *job, bool has_followed)
 {
 	const struct hotcell_result *r = job->result;
 	bool timed_out = r->reason == HOTCELL_TIMEOUT;
@@ -131,10 +140,7 @@ json_t *run_reply_end(const struct job *job)
 		json_object_set_new(o, "isolation_why", json_string(r->isolation_why));
 	json_object_set_new(o, "warm", json_boolean(r->warm));
 	json_object_set_new(o, "usage", usage(job));
-	/* Whoever follows it has had more than the result holds. */
-	json_object_set_new(o, "truncated",
-		truncated(job, job->log_is_cut || was_stopped(job, &r->out),
-			job->log_is_cut || was_stopped(job, &r->err)));
+	json_object_set_new(o, "truncated", truncated(job, has_followed));
 	json_object_set_new(o, "limits_not_enforced", not_enforced(r));
 	json_object_set_new(o, "compile", compile(job));
 	if (r->files_incomplete)
@@ -149,10 +155,8 @@ json_t *run_reply_end(const struct job *job)
 json_t *run_reply_json(const struct job *job, bool cached)
 {
 	const struct hotcell_result *r = job->result;
-	json_t *o = run_reply_end(job);
+	json_t *o = run_reply_end(job, false);
 
-	json_object_set_new(
-		o, "truncated", truncated(job, is_cut(job, &r->out), is_cut(job, &r->err)));
 	json_object_set_new(o, "stdout", output(job, &r->out));
 	json_object_set_new(o, "stderr", output(job, &r->err));
 	json_object_set_new(o, "result", json_null());

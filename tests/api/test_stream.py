@@ -100,6 +100,14 @@ def test_the_log_of_a_run_that_goes_on_by_itself_is_cut_and_says_so(service):
     assert len(service.download(result["truncated"]["full_output_file_id"])) == 3003000
 
 
+def test_a_run_that_is_over_is_replayed_as_far_as_it_is_kept_and_says_so(service):
+    run = service.execute("print('x' * 3000000)", timeout_ms=60000)
+    with service.stream(f"/v1/runs/{run['id']}/stream", method="GET") as stream:
+        out, _, _, result = stream.output()
+    assert len(out) < 3000001 and result["truncated"] == run["truncated"]
+    assert result["truncated"]["stdout"] is True
+
+
 def test_the_last_event_has_what_a_reply_has_but_for_the_output(service):
     with service.stream(STREAM, {"code": "print(1)"}) as stream:
         run_id = stream.headers["X-Run-Id"]
