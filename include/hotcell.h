@@ -290,6 +290,9 @@ const char *hotcell_cell_isolation(const struct hotcell_cell *cell);
 /* Why it is gone; NULL if it is not. */
 const char *hotcell_cell_failure(const struct hotcell_cell *cell);
 
+/* How many there are of that isolation, those of runs that are going on included. */
+size_t hotcell_cells_count(const struct hotcell *h, enum hotcell_isolation isolation);
+
 /* Its files, while nothing runs in it. */
 enum hotcell_files_kind {
 	HOTCELL_FILES_PUT,    /* inputs; what is there is replaced */

@@ -33,17 +33,24 @@ __hotcell_skip() {
 	set -E
 }
 
+__hotcell_leave_despite_e() {
+	if [[ $- == *e* ]]; then
+		set +e
+		__hotcell_had_e=1
+	fi
+	__hotcell_leave "$1"
+}
+
 __hotcell_fail() {
 	local status=$?
 
 	[[ $- == *e* && $BASHPID == "$__hotcell_pid" ]] || return "$status"
-	set +e
-	__hotcell_had_e=1
-	__hotcell_leave "$status"
+	__hotcell_leave_despite_e "$status"
 }
 
+# The command that it ended has failed, too: with set -e bash would exit before ours is done.
 __hotcell_interrupt() {
-	[[ ! $__hotcell_runs ]] || __hotcell_leave 130
+	[[ ! $__hotcell_runs ]] || __hotcell_leave_despite_e 130
 }
 
 __hotcell_list() {

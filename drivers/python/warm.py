@@ -366,7 +366,7 @@ def run(namespace, preload):
         runs += 1
         name = f"<run {runs}>"
         text = source.decode(errors="replace")
-        linecache.cache[name] = len(text), None, text.splitlines(True), name
+        linecache.cache[name] = len(text), None, [line + "\n" for line in text.splitlines()], name
         return name
 
     def without_interruption(error):

@@ -118,10 +118,26 @@ static void on_done(struct job_watch *watch)
 	start_more(b);
 }
 
+static bool is_cached(struct batch *b, struct item *item)
+{
+	struct service *s = b->call->service;
+	const char *key = item->spec.cache_key;
+	struct job *kept = key ? cache_find(&s->cache, key) : NULL;
+
+	if (!kept)
+		return false;
+	s->metrics.cached++;
+	answer(item, run_reply_json(kept, true));
+	return true;
+}
+
 static void start(struct batch *b, struct item *item)
 {
-	struct job *job = job_new(b->call->service, &b->call->caller, &item->spec);
+	struct job *job;
 
+	if (is_cached(b, item))
+		return;
+	job = job_new(b->call->service, &b->call->caller, &item->spec);
 	item->job = job;
 	item->watch.on_done = on_done;
 	list_init(&item->watch.link);
@@ -222,6 +238,16 @@ static bool is_over_rate(struct call *call, size_t count)
 	return true;
 }
 
+/* Its result may hold less than another request's that is the same otherwise. */
+static void hold_short(struct spec *spec, uint64_t output_max)
+{
+	auto_free char *key = take_ptr(&spec->cache_key);
+
+	spec->max_output = output_max;
+	if (key)
+		spec->cache_key = xasprintf("%s %llu", key, (unsigned long long)output_max);
+}
+
 static struct batch *read_batch(struct call *call, json_t *runs, uint64_t parallel, bool streams)
 {
 	struct batch *b = xalloc(sizeof(*b));
@@ -238,7 +264,7 @@ static struct batch *read_batch(struct call *call, json_t *runs, uint64_t parall
 
 		read_run(b, i, json_array_get(runs, i));
 		if (!streams && spec->max_output > output_max)
-			spec->max_output = output_max;
+			hold_short(spec, output_max);
 	}
 	return b;
 }

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { ERRORS_MAX = 20 };
+enum { ERRORS_MAX = 20, FLAGS = JSON_ALLOW_NUL | JSON_DECODE_ANY };
 
 /* ---- complaints ---- */
 
@@ -76,7 +76,10 @@ bool body_open(struct call *call, struct body *ret)
 					    "body", "msg", "Field required", "input"));
 		return false;
 	}
-	ret->root = json_loadb(text, len, JSON_ALLOW_NUL | JSON_DECODE_ANY, &error);
+	ret->root = json_loadb(text, len, FLAGS, &error);
+	/* A field with such a number says itself what it takes. */
+	if (!ret->root && json_error_code(&error) == json_error_numeric_overflow)
+		ret->root = json_loadb(text, len, FLAGS | JSON_DECODE_INT_AS_REAL, &error);
 	if (!ret->root) {
 		refuse_json(call, &error);
 		return false;
@@ -227,7 +230,7 @@ bool body_bool(struct body *b, json_t *o, const char *name, bool otherwise)
 	return otherwise;
 }
 
-/* Also 2000.0 and "2000". False: complained. */
+/* Also 2000.0 and "2000"; what no integer can hold is the largest, which nothing takes. False: complained. */
 static bool integer_of(struct body *b, const char *name, json_t *value, json_int_t *ret)
 {
 	if (json_is_integer(value)) {
@@ -237,8 +240,10 @@ static bool integer_of(struct body *b, const char *name, json_t *value, json_int
 	if (json_is_real(value)) {
 		double number = json_real_value(value);
 
-		if (number == floor(number) && fabs(number) < 9e15) {
-			*ret = (json_int_t)number;
+		if (number == floor(number)) {
+			*ret = fabs(number) < 9e15 ? (json_int_t)number :
+			       number > 0          ? INT64_MAX :
+						     INT64_MIN;
 			return true;
 		}
 		body_complain(b, name, "int_from_float", value,
@@ -249,10 +254,8 @@ static bool integer_of(struct body *b, const char *name, json_t *value, json_int
 		const char *text = json_string_value(value);
 		char *end;
 
-		errno = 0;
 		*ret = strtoll(text, &end, 10);
-		if (end != text && *end == '\0' && errno == 0 &&
-			strlen(text) == json_string_length(value))
+		if (end != text && *end == '\0' && strlen(text) == json_string_length(value))
 			return true;
 		body_complain(b, name, "int_parsing", value,
 			"Input should be a valid integer, unable to parse string as an integer");

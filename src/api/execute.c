@@ -14,9 +14,10 @@ struct waiting {
 	struct job_watch watch;
 	struct call *call;
 	struct job *job;
-	bool has_begun; /* a stream: its headers are out */
-	bool is_at_end; /* no more output comes: no need to wait for room */
-	bool follows;   /* somebody else's, so to speak: it goes on without */
+	bool has_begun;       /* a stream: its headers are out */
+	bool is_at_end;       /* no more output comes: no need to wait for room */
+	bool has_result_only; /* it came too late for the log */
+	bool follows;         /* somebody else's, so to speak: it goes on without */
 	struct utf8_tail tails[2];
 };
 
@@ -138,7 +139,7 @@ static void send_end(struct waiting *w)
 	for (int i = 0; i < 2; i++)
 		send_output(w, i, w->tails[i].bytes, w->tails[i].len);
 	if (job->result)
-		send_event(w->call, "result", run_reply_end(job));
+		send_event(w->call, "result", run_reply_end(job, !w->has_result_only));
 	else
 		send_event(w->call, "error", json_pack("{s:s}", "message", job->failure.text));
 	http_end(w->call->x);
@@ -303,6 +304,7 @@ void execute_follow(struct call *call, struct job *job)
 	/* Its log, if it was detached; else what its result has of it. */
 	w->is_at_end = true;
 	if (list_is_empty(&job->log)) {
+		w->has_result_only = true;
 		replay_result(w);
 	} else {
 		w->watch.job = job;

@@ -40,16 +40,27 @@ static bool is_warm(const struct call *call, const char *id)
 	return false;
 }
 
+/* Null: a program of that name is there, but has not been asked yet. */
+static json_t *is_installed(const struct call *call, const struct hotcell_language *l)
+{
+	const struct engine *n = call->service->engines.current;
+
+	if (l->installed && !l->version && n->asked < n->languages_count)
+		return json_null();
+	return json_boolean(l->installed);
+}
+
 static json_t *describe(const struct call *call, const struct hotcell_language *l)
 {
-	return json_pack("{s:s, s:s, s:o, s:b, s:b, s:o, s:b, s:o, s:o, s:o, s:b, s:b, s:s, s:b}",
+	return json_pack("{s:s, s:s, s:o, s:o, s:b, s:o, s:b, s:o, s:o, s:o, s:b, s:b, s:s, s:b}",
 		"id", l->id, "name", l->name, "version",
 		l->version ? json_string_nocheck(l->version) : json_null(), "installed",
-		l->installed, "allowed", rights_allow_language(&call->caller.rights, l->id),
-		"isolation", isolations(call, l), "warm", is_warm(call, l->id), "profiles",
-		strings(l->profiles), "aliases", strings(l->aliases), "extensions",
-		strings(l->extensions), "compiles", l->compiles, "keeps_state", l->keeps_state,
-		"install", l->install, "registered", languages_is_registered(call->service, l->id));
+		is_installed(call, l), "allowed",
+		rights_allow_language(&call->caller.rights, l->id), "isolation",
+		isolations(call, l), "warm", is_warm(call, l->id), "profiles", strings(l->profiles),
+		"aliases", strings(l->aliases), "extensions", strings(l->extensions), "compiles",
+		l->compiles, "keeps_state", l->keeps_state, "install", l->install, "registered",
+		languages_is_registered(call->service, l->id));
 }
 
 void languages_list(struct call *call)
@@ -129,7 +140,10 @@ void languages_add(struct call *call)
 
 	if (!body_open(call, &b))
 		return;
-	body_text(&b, b.root, "yaml"); /* the rest is judged as a language file is */
+	/* In a language file, which is how the rest is judged, anything may be a name. */
+	body_text(&b, b.root, "yaml");
+	body_text(&b, b.root, "id");
+	body_text(&b, b.root, "name");
 	if (body_is_good(&b, &refusal)) {
 		change = change_new(call, false);
 		if (languages_register(

@@ -9,14 +9,34 @@
 #define CUT_MARK "\n...[truncated]"
 enum { CUT_ROOM = 32 };
 
-static json_t *output(const struct hotcell_bytes *bytes, uint64_t max)
+/* The program was ended at what it may print, and this is where it did so. */
+static bool was_stopped(const struct job *job, const struct hotcell_bytes *bytes)
 {
+	uint64_t limit =
+		job->spec.limits
+			.output_bytes; /* 0: the usual one, which is more than a reply holds */
+
+	return job->result->reason == HOTCELL_OUTPUT_LIMIT &&
+	       (bytes->truncated || (limit && bytes->len >= limit));
+}
+
+static bool is_cut(const struct job *job, const struct hotcell_bytes *bytes)
+{
+	return bytes->truncated || was_stopped(job, bytes);
+}
+
+static json_t *output(const struct job *job, const struct hotcell_bytes *bytes)
+{
+	uint64_t max = job->spec.max_output;
+	uint64_t limit = job->spec.limits.output_bytes;
 	struct buf b = { 0 };
 	json_t *text;
 	size_t len = bytes->len;
 
-	if (!bytes->truncated)
+	if (!is_cut(job, bytes))
 		return reply_text(bytes->data, len);
+	if (was_stopped(job, bytes) && limit && limit < max)
+		max = limit;
 	if (len > max - CUT_ROOM && max > CUT_ROOM)
 		len = max - CUT_ROOM;
 	utf8_add_replaced(&b, bytes->data, len);
@@ -57,12 +77,19 @@ static json_t *usage(const struct job *job)
 		(json_int_t)(job->started_us - job->submitted_us));
 }
 
-static json_t *truncated(const struct job *job)
+/* Whoever has followed it has had more than the result holds. */
+static bool is_missing(const struct job *job, const struct hotcell_bytes *bytes, bool has_followed)
+{
+	return has_followed ? job->log_is_cut || was_stopped(job, bytes) : is_cut(job, bytes);
+}
+
+static json_t *truncated(const struct job *job, bool has_followed)
 {
 	const struct hotcell_result *r = job->result;
 
-	return json_pack("{s:b, s:b, s:o}", "stdout", r->out.truncated, "stderr", r->err.truncated,
-		"full_output_file_id", *job->full_id ? json_string(job->full_id) : json_null());
+	return json_pack("{s:b, s:b, s:o}", "stdout", is_missing(job, &r->out, has_followed),
+		"stderr", is_missing(job, &r->err, has_followed), "full_output_file_id",
+		*job->full_id ? json_string(job->full_id) : json_null());
 }
 
 static json_t *not_enforced(const struct hotcell_result *r)
@@ -80,9 +107,9 @@ static json_t *compile(const struct job *job)
 
 	if (!c->present)
 		return json_null();
-	return json_pack("{s:o, s:o, s:i, s:I}", "stdout", output(&c->out, job->spec.max_output),
-		"stderr", output(&c->err, job->spec.max_output), "exit_code", c->exit_code,
-		"duration_ms", (json_int_t)(c->duration_us / 1000));
+	return json_pack("{s:o, s:o, s:i, s:I}", "stdout", output(job, &c->out), "stderr",
+		output(job, &c->err), "exit_code", c->exit_code, "duration_ms",
+		(json_int_t)(c->duration_us / 1000));
 }
 
 static const char *state_name(const struct hotcell_result *r)
@@ -92,7 +119,7 @@ static const char *state_name(const struct hotcell_result *r)
 	return names[r->state];
 }
 
-json_t *run_reply_end(const struct job *job)
+json_t *run_reply_end(const struct job *job, bool has_followed)
 {
 	const struct hotcell_result *r = job->result;
 	bool timed_out = r->reason == HOTCELL_TIMEOUT;
@@ -113,7 +140,7 @@ json_t *run_reply_end(const struct job *job)
 		json_object_set_new(o, "isolation_why", json_string(r->isolation_why));
 	json_object_set_new(o, "warm", json_boolean(r->warm));
 	json_object_set_new(o, "usage", usage(job));
-	json_object_set_new(o, "truncated", truncated(job));
+	json_object_set_new(o, "truncated", truncated(job, has_followed));
 	json_object_set_new(o, "limits_not_enforced", not_enforced(r));
 	json_object_set_new(o, "compile", compile(job));
 	if (r->files_incomplete)
@@ -128,10 +155,10 @@ json_t *run_reply_end(const struct job *job)
 json_t *run_reply_json(const struct job *job, bool cached)
 {
 	const struct hotcell_result *r = job->result;
-	json_t *o = run_reply_end(job);
+	json_t *o = run_reply_end(job, false);
 
-	json_object_set_new(o, "stdout", output(&r->out, job->spec.max_output));
-	json_object_set_new(o, "stderr", output(&r->err, job->spec.max_output));
+	json_object_set_new(o, "stdout", output(job, &r->out));
+	json_object_set_new(o, "stderr", output(job, &r->err));
 	json_object_set_new(o, "result", json_null());
 	json_object_set_new(o, "outputs", json_array());
 	json_object_set_new(o, "cached", json_boolean(cached));

@@ -7,8 +7,8 @@
 
 /* All of it: the contract's fields, and ours. `cached`: it was answered from the cache. */
 json_t *run_reply_json(const struct job *job, bool cached);
-/* The last event of a stream: without what was streamed already. */
-json_t *run_reply_end(const struct job *job);
+/* The last event of a stream: without what was streamed already, as it came (`has_followed`) or from the result. */
+json_t *run_reply_end(const struct job *job, bool has_followed);
 /* Why there is no result. */
 void run_reply_refusal(const struct job *job, struct refusal *ret);
 

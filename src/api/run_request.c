@@ -9,7 +9,13 @@
 #include <openssl/evp.h>
 #include <string.h>
 
-enum { FILES_MAX = 10000, WORDS_MAX = 500, SPEC_NAME_MAX = 256, OUTPUT_LEAST = 1024 };
+enum {
+	FILES_MAX = 10000,
+	WORDS_MAX = 500,
+	SPEC_NAME_MAX = 256,
+	OUTPUT_LEAST = 1024,
+	MEMORY_LEAST = 4 << 20
+};
 
 /* The program of a request that names no entry point: existing clients read it in tracebacks. */
 #define ENTRY_PYTHON "__main__.py"
@@ -76,7 +82,7 @@ static void read_limits(struct body *b, json_t *o, struct hotcell_limits *ret)
 	refuse_unknown_limit(b, limits);
 	ret->cpu_ms = body_integer(b, limits, "cpu_ms", 1, c->cpu_max_ms, ret->cpu_ms);
 	ret->memory_bytes = body_integer(
-		b, limits, "memory_bytes", 1 << 20, c->memory_max_bytes, ret->memory_bytes);
+		b, limits, "memory_bytes", MEMORY_LEAST, c->memory_max_bytes, ret->memory_bytes);
 	ret->processes = body_integer(b, limits, "processes", 1, c->processes_max, ret->processes);
 	ret->disk_bytes =
 		body_integer(b, limits, "disk_bytes", 1 << 16, c->disk_max_bytes, ret->disk_bytes);
@@ -340,6 +346,14 @@ int run_request_timeout(
 
 /* ---- all of it ---- */
 
+int run_request_installed(const struct hotcell_language *l, struct refusal *refusal)
+{
+	if (l->installed)
+		return 0;
+	return refuse(refusal, 400, "not_installed", "%s is not installed%s%s", l->name,
+		*l->install ? ": " : "", l->install);
+}
+
 static int check_language(const struct call *call, struct spec *spec,
 	const struct hotcell_language **ret, struct refusal *refusal)
 {
@@ -347,6 +361,8 @@ static int check_language(const struct call *call, struct spec *spec,
 	if (!*ret)
 		return refuse(
 			refusal, 400, "unknown_language", "unknown language '%s'", spec->language);
+	if (run_request_installed(*ret, refusal))
+		return -1;
 	free(spec->language);
 	spec->language = xstrdup((*ret)->id);
 	return 0;

@@ -20,6 +20,8 @@ int run_request_files(struct body *b, json_t *o, struct spec_file **ret, size_t 
 void run_request_limits(struct body *b, json_t *o, struct hotcell_limits *ret);
 char **run_request_env(struct body *b, json_t *o);
 enum hotcell_isolation run_request_isolation(struct body *b, json_t *o);
+/* Whether a program for it is there. */
+int run_request_installed(const struct hotcell_language *l, struct refusal *refusal);
 /* Whether the caller may have this. */
 int run_request_allow(const struct call *call, const char *language,
 	enum hotcell_isolation isolation, enum hotcell_network network, struct refusal *refusal);

@@ -75,24 +75,40 @@ static void reply_tar(struct packing *p)
 		call->x, 200, "application/x-tar", take_fd(&p->fd), (uint64_t)status.st_size);
 }
 
-/* On a thread: all directories up to the next file; that file; or the end. */
+static int pack_file(struct packing *p)
+{
+	const struct session_file *f = &p->list->files[p->at++];
+	struct tar_file file = {
+		.path = f->path,
+		.is_executable = f->is_executable,
+		.fd = p->got->fd,
+		.size_bytes = p->got->size_bytes,
+	};
+
+	return tar_add_file(p->tar, &file, &p->e);
+}
+
+/* What has no bytes. Pipes and the like are in no archive. */
+static int pack_head(struct packing *p)
+{
+	const struct session_file *f = &p->list->files[p->at++];
+
+	if (strcmp(f->kind, "directory") == 0)
+		return tar_add_dir(p->tar, f->path, &p->e);
+	return f->target && *f->target ? tar_add_link(p->tar, f->path, f->target, &p->e) : 0;
+}
+
+/* On a thread: the file that was got, and all up to the next one, or the end. */
 static void pack(uv_work_t *work)
 {
 	struct packing *p = container_of(work, struct packing, work);
-	const struct session_file *f;
 
-	if (p->got) {
-		f = &p->list->files[p->at++];
-		p->failed = tar_add_file(p->tar, f->path, p->got->fd, p->got->size_bytes, &p->e);
-	}
+	if (p->got)
+		p->failed = pack_file(p);
 	while (!p->failed && p->at < p->list->count) {
-		f = &p->list->files[p->at];
-		if (strcmp(f->kind, "file") == 0)
+		if (strcmp(p->list->files[p->at].kind, "file") == 0)
 			return;
-		/* Links and the like are in no archive. */
-		if (strcmp(f->kind, "directory") == 0)
-			p->failed = tar_add_dir(p->tar, f->path, &p->e);
-		p->at++;
+		p->failed = pack_head(p);
 	}
 	if (!p->failed)
 		p->failed = tar_end(p->tar, &p->e);

@@ -173,6 +173,7 @@ void session_files_put(struct call *call)
 		return;
 	f = file_visit_new(call);
 	f->fd = take_fd(&call->body_fd);
+	fchmod(f->fd, 0644); /* as what a program makes; above a mirror nobody else looks */
 	f->size_bytes = http_body_size(call->x);
 	f->visit.on_turn = put_on_turn;
 	f->visit.on_found = put_on_found;

@@ -159,6 +159,7 @@ void session_keep_begin(struct call *call, struct session *session)
 		return;
 	k = xalloc(sizeof(*k));
 	k->kept = json_array();
+	k->visit.is_first = true;
 	k->visit.on_turn = on_turn;
 	k->visit.on_found = on_found;
 	k->visit.on_free = free_keeping;

@@ -50,6 +50,8 @@ static int read_language(struct body *b, struct session_config *c, struct refusa
 	language = engine_language(b->call->service->engines.current, name ? name : "python");
 	if (!language)
 		return refuse(refusal, 400, "unknown_language", "unknown language '%s'", name);
+	if (run_request_installed(language, refusal))
+		return -1;
 	c->language = xstrdup(language->id);
 	return 0;
 }

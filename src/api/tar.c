@@ -144,7 +144,7 @@ static int unpack_file(const struct unpacking *u, struct archive_entry *entry, c
 	fd = mirror_open_blob(u->to, u->e);
 	if (fd < 0 || write_data(u, path, fd))
 		return -1;
-	if (fstat(fd, &status) || ((archive_entry_perm(entry) & 0111) && fchmod(fd, 0700)))
+	if (fstat(fd, &status) || fchmod(fd, archive_entry_perm(entry) & 0111 ? 0755 : 0644))
 		return err_sys(u->e, "write '%s'", path);
 	u->report->files++;
 	u->report->bytes += (uint64_t)status.st_size;
@@ -288,9 +288,10 @@ static int tell_failed(const struct tar *t, const char *path, struct err *e)
 	return err_sys(e, "pack '%s'", path);
 }
 
-static int add_header(struct tar *t, const char *path, unsigned type, uint64_t size, struct err *e)
+/* What `entry` says beside its path, and `size` bytes after it. Frees it. */
+static int add_header(
+	struct tar *t, const char *path, struct archive_entry *entry, uint64_t size, struct err *e)
 {
-	struct archive_entry *entry = archive_entry_new();
 	int failed;
 
 	if (size > t->left || t->left - size < OVERHEAD) {
@@ -300,8 +301,6 @@ static int add_header(struct tar *t, const char *path, unsigned type, uint64_t s
 	}
 	t->left -= size;
 	archive_entry_set_pathname(entry, path);
-	archive_entry_set_filetype(entry, type);
-	archive_entry_set_perm(entry, type == AE_IFDIR ? 0755 : 0644);
 	archive_entry_set_size(entry, (la_int64_t)size);
 	archive_entry_set_mtime(entry, t->now, 0);
 	failed = archive_write_header(t->archive, entry) < ARCHIVE_WARN;
@@ -309,21 +308,40 @@ static int add_header(struct tar *t, const char *path, unsigned type, uint64_t s
 	return failed ? tell_failed(t, path, e) : 0;
 }
 
-int tar_add_dir(struct tar *t, const char *path, struct err *e)
+static struct archive_entry *entry_new(unsigned type, unsigned mode)
 {
-	return add_header(t, path, AE_IFDIR, 0, e);
+	struct archive_entry *entry = archive_entry_new();
+
+	archive_entry_set_filetype(entry, type);
+	archive_entry_set_perm(entry, mode);
+	return entry;
 }
 
-int tar_add_file(struct tar *t, const char *path, int fd, uint64_t size, struct err *e)
+int tar_add_dir(struct tar *t, const char *path, struct err *e)
 {
+	return add_header(t, path, entry_new(AE_IFDIR, 0755), 0, e);
+}
+
+int tar_add_link(struct tar *t, const char *path, const char *target, struct err *e)
+{
+	struct archive_entry *entry = entry_new(AE_IFLNK, 0777);
+
+	archive_entry_set_symlink(entry, target);
+	return add_header(t, path, entry, 0, e);
+}
+
+int tar_add_file(struct tar *t, const struct tar_file *file, struct err *e)
+{
+	const char *path = file->path;
+	uint64_t size = file->size_bytes;
 	auto_free char *block = xalloc(BLOCK);
 	uint64_t at = 0;
 
-	if (add_header(t, path, AE_IFREG, size, e))
+	if (add_header(t, path, entry_new(AE_IFREG, file->is_executable ? 0755 : 0644), size, e))
 		return -1;
 	while (at < size) {
 		size_t want = size - at < BLOCK ? (size_t)(size - at) : BLOCK;
-		ssize_t n = pread(fd, block, want, (off_t)at);
+		ssize_t n = pread(file->fd, block, want, (off_t)at);
 
 		if (n < 0 && errno == EINTR)
 			continue;

@@ -47,8 +47,16 @@ struct tar;
 /* Writes to `fd`, which stays the caller's, up to about `bytes_max`: then ERR_LIMIT. */
 struct tar *tar_new(int fd, uint64_t bytes_max);
 int tar_add_dir(struct tar *t, const char *path, struct err *e);
-/* `size` bytes of `fd`, from its start. */
-int tar_add_file(struct tar *t, const char *path, int fd, uint64_t size, struct err *e);
+/* The target stays what it is: nobody follows it here. */
+int tar_add_link(struct tar *t, const char *path, const char *target, struct err *e);
+
+struct tar_file {
+	const char *path;
+	bool is_executable;
+	int fd; /* the bytes from its start */
+	uint64_t size_bytes;
+};
+int tar_add_file(struct tar *t, const struct tar_file *file, struct err *e);
 int tar_end(struct tar *t, struct err *e);
 /* Accepts NULL. */
 void tar_free(struct tar *t);

@@ -91,5 +91,8 @@ void visit_begin(struct visit *v, struct call *call, struct session *session)
 	call->on_end = on_client_gone;
 	v->turn.on_turn = on_turn;
 	v->turn.on_files = on_files;
-	session_wait(session, &v->turn);
+	if (v->is_first)
+		session_wait_first(session, &v->turn);
+	else
+		session_wait(session, &v->turn);
 }

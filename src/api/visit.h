@@ -14,6 +14,7 @@ struct visit {
 	struct session_turn turn;
 	struct session *session; /* held */
 	struct call *call;       /* NULL: the client is gone */
+	bool is_first;           /* it waits for nobody, and ends what runs */
 	void (*on_turn)(struct visit *v);
 	/* As session_turn.on_files. */
 	void (*on_found)(struct visit *v, struct session_found *found, const struct err *failure);

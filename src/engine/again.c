@@ -82,7 +82,7 @@ void again_forget(struct hotcell_work *work)
 	work->quiet_us = 0;
 	work->compiled = work->compiles_apart = false;
 	work->stage_at = work->stage_offset = work->stdin_at = work->carry_at = 0;
-	work->carried_bytes = work->cpu_before_us = 0;
+	work->carried_bytes = 0;
 	work->have_usage = work->have_list = false;
 	work->exited = (struct msg_exited){ 0 };
 	work->usage = (struct usage){ 0 };

@@ -310,6 +310,22 @@ const char *hotcell_cell_failure(const struct hotcell_cell *cell)
 	return cell->gone ? cell->failure.text : NULL;
 }
 
+size_t hotcell_cells_count(const struct hotcell *h, enum hotcell_isolation isolation)
+{
+	static const enum isolation_kind kinds[] = {
+		[HOTCELL_ISOLATION_PROCESS] = ISOLATION_PROCESS,
+		[HOTCELL_ISOLATION_CONTAINER] = ISOLATION_CONTAINER,
+		[HOTCELL_ISOLATION_VM] = ISOLATION_VM,
+	};
+	size_t count = 0;
+
+	for (size_t i = 0; i < CELL_ROWS; i++)
+		for (const struct hotcell_cell *cell = h->cells[i]; cell; cell = cell->next)
+			if (!cell->gone && cell->link->kind == kinds[isolation])
+				count++;
+	return count;
+}
+
 static int tell_warden(struct hotcell_cell *cell)
 {
 	struct err ignored;

@@ -76,9 +76,7 @@ void result_note_compile(struct hotcell_work *work)
 static bool cpu_is_used_up(const struct hotcell_work *work)
 {
 	uint64_t limit_us = work->step_limits.at[LIMIT_CPU_MS] * 1000;
-	uint64_t used_us = work->usage.cpu_us > work->cpu_before_us ?
-				   work->usage.cpu_us - work->cpu_before_us :
-				   0;
+	uint64_t used_us = work->usage.cpu_us;
 
 	if (work->exited.cpu_us > used_us)
 		used_us = work->exited.cpu_us;
@@ -181,10 +179,11 @@ void result_complete(struct hotcell_work *work)
 	r->vm.exits = work->exited.vm.exits;
 	r->vm.unknown_calls = work->exited.vm.unknown_calls;
 	memcpy(r->vm.missing_call, work->exited.vm.missing_call, sizeof(r->vm.missing_call));
-	/* What a watch saw last may be less than what the kernel told of those that ended. */
-	r->usage.cpu_us = work->exited.cpu_us;
-	if (u->cpu_us > work->cpu_before_us + r->usage.cpu_us)
-		r->usage.cpu_us = u->cpu_us - work->cpu_before_us;
+	/* What a watch saw last may be less than what the kernel told of those that ended. Where the kernel counted for
+	 * the cell, that is more exact: an interpreter that stays has children of earlier runs among its own. */
+	r->usage.cpu_us = u->cpu_us;
+	if ((work->cell->facts.soft || !u->cpu_us) && work->exited.cpu_us > u->cpu_us)
+		r->usage.cpu_us = work->exited.cpu_us;
 	/* A watch from outside may have missed the peak that the kernel saw. */
 	r->usage.peak_memory_bytes = u->peak_memory_bytes;
 	if ((work->cell->facts.soft & LIMIT_BIT(LIMIT_MEMORY_BYTES) || !u->peak_memory_bytes) &&

@@ -336,7 +336,6 @@ static void on_exited(struct hotcell_work *work, const struct msg_exited *m)
 	} else if (work->compiles_apart) {
 		begin_carrying(work);
 	} else {
-		work->cpu_before_us = m->cpu_us;
 		begin_exec(work, false);
 	}
 }
@@ -497,20 +496,32 @@ void run_on_line_end(struct hotcell_work *work)
 		go_out(work);
 }
 
+/* A machine's cell is told no limits from run to run: the warden has counted those before this one too, and what was done
+ * between them. How a machine ended may tell of too much likewise: of all that its processes have ever used. */
+static void note_usage(struct hotcell_work *work, const struct usage *usage)
+{
+	bool is_told = work->step != WORK_RUNNING;
+	uint64_t told_us = is_told ? work->exited.cpu_us : 0;
+	uint64_t before_us = work->cell->cpu_used_us - told_us;
+
+	work->usage = *usage;
+	work->have_usage = true;
+	if (work->owns_cell || work->wish.kind != ISOLATION_VM)
+		return;
+	work->usage.cpu_us -= before_us < usage->cpu_us ? before_us : usage->cpu_us;
+	if (is_told && told_us < work->usage.cpu_us)
+		work->usage.cpu_us = told_us;
+}
+
 void run_on_usage(struct hotcell_work *work, const struct usage *usage)
 {
-	work->usage = *usage;
-	/* A cell that was made before has used more than the run: others were in it, or its driver was warmed. */
-	if (!work->owns_cell)
-		work->usage.cpu_us = work->exited.cpu_us;
-	work->have_usage = true;
+	note_usage(work, usage);
 	step_if_settled(work);
 }
 
 void run_on_gone(struct hotcell_work *work)
 {
-	work->usage = work->cell->last_usage;
-	work->have_usage = true;
+	note_usage(work, &work->cell->last_usage);
 	switch (work->step) {
 	case WORK_MAKING:
 	case WORK_STAGING:

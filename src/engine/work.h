@@ -105,7 +105,6 @@ struct hotcell_work {
 	int overflow_fd;            /* of the caller's, for all of it; -1: none */
 	struct msg_exited exited;
 	struct usage usage;
-	uint64_t cpu_before_us; /* used by the compiler */
 	bool have_usage;
 	bool have_list;
 	size_t get_at;

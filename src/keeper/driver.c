@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 static void close_request(struct driver *d)
@@ -155,20 +154,9 @@ void driver_note_request(struct driver *d, const uint8_t *data, size_t len)
 	d->request_len = at + len;
 }
 
-/* What a process has used until now. */
-static uint64_t cpu_of(pid_t pid)
-{
-	struct timespec used;
-	clockid_t clock;
-
-	if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &used))
-		return 0;
-	return (uint64_t)used.tv_sec * 1000000 + (uint64_t)used.tv_nsec / 1000;
-}
-
 uint64_t driver_cpu_us(const struct program *p)
 {
-	uint64_t used = cpu_of(p->pid);
+	uint64_t used = program_cpu_of(p->pid);
 
 	return used > p->cpu_before_us ? used - p->cpu_before_us : 0;
 }
@@ -180,7 +168,7 @@ void driver_rehearse(struct driver *d)
 	driver_note_request(d, (const uint8_t *)"", 0);
 	warm_make_seed(d->seed);
 	d->last_pid = find_last_pid();
-	cpu_of(d->program.pid);
+	program_cpu_of(d->program.pid);
 	d->request_len = 0;
 }
 
@@ -193,7 +181,7 @@ int driver_run(struct driver *d, struct program *p, bool with_stdin, struct err 
 	d->heard_len = 0;
 	d->last_pid = find_last_pid();
 	*p = d->program;
-	p->cpu_before_us = cpu_of(p->pid);
+	p->cpu_before_us = program_cpu_of(p->pid);
 	if (!with_stdin)
 		own_close(&p->stdin_fd);
 	if (!with_stdin)

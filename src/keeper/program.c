@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 
 struct pipes {
 	int in[2];
@@ -281,6 +282,16 @@ static bool is_counted(pid_t pid, const pid_t uncounted[UNCOUNTED])
 		if (pid == uncounted[i])
 			return false;
 	return true;
+}
+
+uint64_t program_cpu_of(pid_t pid)
+{
+	struct timespec used;
+	clockid_t clock;
+
+	if (clock_getcpuclockid(pid, &clock) || clock_gettime(clock, &used))
+		return 0;
+	return (uint64_t)used.tv_sec * 1000000 + (uint64_t)used.tv_nsec / 1000;
 }
 
 void program_reap(struct program *p, struct program *aside, const pid_t uncounted[UNCOUNTED])

@@ -39,6 +39,8 @@ int program_open_pipes(struct program *p, bool with_stdin, int ret_streams[3], s
 /* Input alone, for one that has the others. */
 int program_open_stdin(struct program *p, bool with_stdin, int *ret_stream, struct err *e);
 
+/* What a process has used until now, without its children. */
+uint64_t program_cpu_of(pid_t pid);
 /* Collects every child that has ended. `aside` is another program of ours; some are none of anybody's. */
 enum { UNCOUNTED = 2 };
 void program_reap(struct program *p, struct program *aside, const pid_t uncounted[UNCOUNTED]);

@@ -86,7 +86,7 @@ int warm_run(struct warm *w, struct program *p, bool with_stdin, struct err *e)
 		return err_set(e, ERR_PROTOCOL, "there is no warm machine in this cell");
 	/* What its end has told already, counts; what its last run did, does not. */
 	if (!p->main_reaped)
-		*p = (struct program){ .pid = p->pid };
+		*p = (struct program){ .pid = p->pid, .cpu_before_us = program_cpu_of(p->pid) };
 	if (program_open_pipes(p, with_stdin, streams, e))
 		return -1;
 	send_streams(w, streams, STREAMS);
@@ -102,6 +102,7 @@ int warm_run_again(struct warm *w, struct program *p, bool with_stdin, struct er
 	if (program_open_stdin(p, with_stdin, &theirs, e))
 		return -1;
 	p->cpu_us = p->processes = 0;
+	p->cpu_before_us = program_cpu_of(p->pid);
 	send_streams(w, &theirs, 1);
 	close(theirs);
 	return 0;

@@ -160,6 +160,28 @@ static void write_pools(const struct service *s, struct buf *b)
 	map_free(&sums);
 }
 
+static size_t count_cells(const struct engines *engines, enum hotcell_isolation isolation)
+{
+	size_t count = hotcell_cells_count(engines->current->hotcell, isolation);
+
+	if (engines->next)
+		count += hotcell_cells_count(engines->next->hotcell, isolation);
+	list_each(at, next, &engines->old)
+	{
+		count += hotcell_cells_count(
+			container_of(at, struct engine, link)->hotcell, isolation);
+	}
+	return count;
+}
+
+static void write_cells(const struct service *s, struct buf *b)
+{
+	head(b, "cells", "gauge", "Cells that there are: of pools, sessions and runs.");
+	for (int i = HOTCELL_ISOLATION_PROCESS; i <= HOTCELL_ISOLATION_VM; i++)
+		buf_addf(b, "hotcell_cells{isolation=\"%s\"} %zu\n", isolation_name(i),
+			count_cells(&s->engines, i));
+}
+
 static uint64_t own_memory(void)
 {
 	auto_fclose FILE *file = fopen("/proc/self/statm", "re");
@@ -177,6 +199,7 @@ void metrics_write(const struct service *s, struct buf *ret)
 
 	write_runs(m, b);
 	write_pools(s, b);
+	write_cells(s, b);
 	number(b, "runs_running", "gauge", "Runs that are going on.", s->admission.running);
 	number(b, "runs_queued", "gauge", "Runs that wait for a place.", s->admission.queued);
 	number(b, "runs_running_max", "gauge", "How many may run at one time.",

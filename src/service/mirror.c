@@ -23,6 +23,7 @@ struct entry {
 	char *path;
 	bool is_directory;
 	bool generated;
+	bool is_executable;
 	uint64_t size_bytes;
 	size_t children; /* of a directory */
 	char *target;    /* of a symlink, which is only here; or NULL */
@@ -344,6 +345,7 @@ int mirror_put(struct mirror *m, const char *path, int fd, bool generated, struc
 	m->bytes += (uint64_t)status.st_size - entry->size_bytes;
 	entry->size_bytes = (uint64_t)status.st_size;
 	entry->generated = generated;
+	entry->is_executable = status.st_mode & S_IXUSR;
 	free(take_ptr(&entry->target));
 	return 0;
 }
@@ -489,6 +491,7 @@ void mirror_list(const struct mirror *m, struct mirror_file **ret, size_t *ret_c
 			.path = xstrdup(entry->path),
 			.is_directory = entry->is_directory,
 			.generated = entry->generated,
+			.is_executable = entry->is_executable,
 			.size_bytes = entry->size_bytes,
 			.target = entry->target ? xstrdup(entry->target) : NULL,
 		};

@@ -25,6 +25,7 @@ struct mirror_file {
 	char *path;
 	bool is_directory;
 	bool generated; /* left by a run, not put there */
+	bool is_executable;
 	uint64_t size_bytes;
 	char *target; /* of a symlink, or NULL */
 };

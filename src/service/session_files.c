@@ -14,8 +14,10 @@ void session_found_free(struct session_found *found)
 {
 	if (!found)
 		return;
-	for (size_t i = 0; i < found->count; i++)
+	for (size_t i = 0; i < found->count; i++) {
 		free(found->files[i].path);
+		free(found->files[i].target);
+	}
 	free(found->files);
 	own_close(&found->fd);
 	free(found);
@@ -71,12 +73,14 @@ static void list_mirror(const struct mirror *m, struct session_found *ret)
 	ret->files = xalloc((count + 1) * sizeof(*ret->files));
 	for (size_t i = 0; i < count; i++)
 		ret->files[ret->count++] = (struct session_file){
-			.path = take_ptr(&files[i].path),
+			.path = files[i].path,
 			.kind = kind_of(&files[i]),
 			.size_bytes = files[i].size_bytes,
 			.generated = files[i].generated,
+			.is_executable = files[i].is_executable,
+			.target = files[i].target,
 		};
-	mirror_files_free(files, count);
+	free(files); /* what was in it is the list's */
 }
 
 static int do_in_mirror(struct mirror *m, const struct hotcell_files *what,
@@ -122,13 +126,14 @@ static void take_list(struct hotcell_result *result, struct session_found *ret)
 	ret->files = xalloc((result->files_count + 1) * sizeof(*ret->files));
 	for (size_t i = 0; i < result->files_count; i++) {
 		struct hotcell_file *f = &result->files[i];
-		char *path = take_ptr(&f->path);
 
 		ret->files[ret->count++] = (struct session_file){
-			.path = path,
+			.path = take_ptr(&f->path),
 			.kind = f->kind,
 			.size_bytes = f->size_bytes,
 			.generated = f->generated,
+			.is_executable = f->mode & S_IXUSR,
+			.target = take_ptr(&f->target),
 		};
 	}
 	qsort(ret->files, ret->count, sizeof(*ret->files), by_path);

@@ -6,6 +6,7 @@
 #include "service/job.h"
 #include "service/mirror.h"
 #include "service/service.h"
+#include "wire/limits.h"
 #include "service/session_inner.h"
 
 #include <string.h>
@@ -69,14 +70,29 @@ bool session_is_crowded(const struct session *session)
 	return session->turns_count >= SESSION_TURNS_MAX;
 }
 
-void session_wait(struct session *session, struct session_turn *turn)
+static void wait_before(struct session *session, struct session_turn *turn, struct list *other)
 {
 	turn->session = session;
 	session_hold(session);
 	list_init(&turn->link);
-	list_add_last(&session->turns, &turn->link);
+	list_add_last(other, &turn->link);
 	session->turns_count++;
+}
+
+void session_wait(struct session *session, struct session_turn *turn)
+{
+	wait_before(session, turn, &session->turns);
 	next_turn(session);
+}
+
+void session_wait_first(struct session *session, struct session_turn *turn)
+{
+	session_hold(session);
+	wait_before(session, turn, session->turns.next);
+	if (session->job)
+		job_cancel(session->job);
+	next_turn(session);
+	session_release(session);
 }
 
 void session_turn_end(struct session_turn *turn)
@@ -237,10 +253,22 @@ static json_t *describe_mounts(const struct session_config *c)
 	return list;
 }
 
+/* What holds, as it may be asked for. */
+static json_t *describe_limits(const struct hotcell_limits *l)
+{
+	uint64_t output_bytes =
+		l->output_bytes ? l->output_bytes : limit_table[LIMIT_OUTPUT_BYTES].by_default;
+
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:o}", "memory_bytes",
+		(json_int_t)l->memory_bytes, "cpu_ms", (json_int_t)l->cpu_ms, "processes",
+		(json_int_t)l->processes, "disk_bytes", (json_int_t)l->disk_bytes, "output_bytes",
+		(json_int_t)output_bytes, "cpus",
+		l->cpus_milli ? json_real((double)l->cpus_milli / 1000) : json_null());
+}
+
 static json_t *describe_config(const struct session *session)
 {
 	const struct session_config *c = &session->config;
-	const struct hotcell_limits *l = &c->limits;
 	json_t *env = json_object();
 
 	for (char **at = c->env; at && *at; at++) {
@@ -250,16 +278,12 @@ static json_t *describe_config(const struct session *session)
 		*equals = '\0';
 		json_object_set_new_nocheck(env, name, json_string_nocheck(equals + 1));
 	}
-	return json_pack(
-		"{s:s, s:s, s:s, s:s, s:s, s:o, s:{s:I, s:I, s:I, s:I, s:f}, s:I, s:I, s:o}",
-		"language", c->language, "isolation", isolations[c->isolation], "strategy",
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:I, s:I, s:o}", "language",
+		c->language, "isolation", isolations[c->isolation], "strategy",
 		strategies[c->strategy], "workspace", c->is_shared ? "shared" : "isolated",
 		"network", c->network == HOTCELL_NETWORK_HOST ? "host" : "none", "env", env,
-		"limits", "memory_bytes", (json_int_t)l->memory_bytes, "cpu_ms",
-		(json_int_t)l->cpu_ms, "processes", (json_int_t)l->processes, "disk_bytes",
-		(json_int_t)l->disk_bytes, "cpus", (double)l->cpus_milli / 1000, "ttl_seconds",
-		(json_int_t)c->ttl_s, "idle_timeout", (json_int_t)c->idle_timeout_s, "mounts",
-		describe_mounts(c));
+		"limits", describe_limits(&c->limits), "ttl_seconds", (json_int_t)c->ttl_s,
+		"idle_timeout", (json_int_t)c->idle_timeout_s, "mounts", describe_mounts(c));
 }
 
 static json_t *describe_cells(const struct session *session)

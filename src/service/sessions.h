@@ -35,6 +35,8 @@ struct session_file {
 	const char *kind; /* as in struct hotcell_file */
 	uint64_t size_bytes;
 	bool generated; /* left by a run, not put there */
+	bool is_executable;
+	char *target; /* of a symlink, whatever the program chose; or NULL */
 };
 
 /* What was asked for. */
@@ -166,6 +168,8 @@ void session_config_free(struct session_config *config);
 bool session_is_crowded(const struct session *session);
 /* turn->on_turn may be called at once. The session is held as long as it takes. */
 void session_wait(struct session *session, struct session_turn *turn);
+/* Before all others; what runs is cancelled. */
+void session_wait_first(struct session *session, struct session_turn *turn);
 void session_turn_end(struct session_turn *turn);
 /* One that waits no more. */
 void session_turn_forget(struct session_turn *turn);

@@ -96,15 +96,22 @@ static _Noreturn void give_up(struct guest *g, const struct err *e)
 	_exit(FAILED);
 }
 
-/* What this process has used so far. */
+static uint64_t add_times(const struct rusage *usage)
+{
+	return (uint64_t)(usage->ru_utime.tv_sec + usage->ru_stime.tv_sec) * 1000000 +
+	       (uint64_t)(usage->ru_utime.tv_usec + usage->ru_stime.tv_usec);
+}
+
+/* What this process has used so far, and those of its children that it has waited for. */
 static uint64_t look_at_usage(uint64_t *ret_max_rss_bytes)
 {
-	struct rusage usage = { 0 };
+	struct rusage own = { 0 };
+	struct rusage children = { 0 };
 
-	getrusage(RUSAGE_SELF, &usage);
-	*ret_max_rss_bytes = (uint64_t)usage.ru_maxrss * 1024;
-	return (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000 +
-	       (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+	getrusage(RUSAGE_SELF, &own);
+	getrusage(RUSAGE_CHILDREN, &children);
+	*ret_max_rss_bytes = (uint64_t)own.ru_maxrss * 1024;
+	return add_times(&own) + add_times(&children);
 }
 
 static void tell_keeper(uint32_t kind, uint32_t status)

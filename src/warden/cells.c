@@ -44,6 +44,13 @@ void cell_read_usage(struct cell *cell, struct usage *ret)
 		ret->cpu_us = cell->watched.cpu_us;
 }
 
+void cell_tell_usage(struct cell *cell, struct usage *ret)
+{
+	cell_read_usage(cell, ret);
+	ret->cpu_us -= ret->cpu_us < cell->cpu_base_us ? ret->cpu_us : cell->cpu_base_us;
+	ret->oom_kills -= cell->oom_base;
+}
+
 static void watch(struct cell *cell, struct watch_sum *sum)
 {
 	watch_descendants(cell->pid, cell->has_namespaces, sum);

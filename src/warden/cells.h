@@ -33,6 +33,8 @@ void cells_take_out(struct cell **list, struct cell *cell);
 
 /* Usage from the cgroup where there is one, else from the watch. */
 void cell_read_usage(struct cell *cell, struct usage *ret);
+/* The share of what has been used since the present limits were set. */
+void cell_tell_usage(struct cell *cell, struct usage *ret);
 /* Looks at limits that the kernel does not hold by itself. Returns the order that is due, if any,
  * and sets look_at_us. */
 enum order cell_look(struct cell *cell, int64_t now_us);

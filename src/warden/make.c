@@ -333,8 +333,7 @@ void make_undo(struct warden *w, struct cell *cell)
 	if (w->options->isolation->kind == ISOLATION_PROCESS && cell->cgroup.tree)
 		cgroup_kill(&cell->cgroup);
 	describe_end(cell, &info, &m, &e);
-	cell_read_usage(cell, &m.usage);
-	m.usage.oom_kills -= cell->oom_base;
+	cell_tell_usage(cell, &m.usage);
 	w->options->isolation->clear(w->state, cell->pid);
 	put_gone(&w->out, &m);
 	warden_tell(w);

@@ -174,8 +174,7 @@ static void answer_account(struct warden *w, struct frame_in *in)
 	if (!cell)
 		return; /* GONE is on its way, with the same figures */
 	usage.cell = m.cell;
-	cell_read_usage(cell, &usage.usage);
-	usage.usage.oom_kills -= cell->oom_base;
+	cell_tell_usage(cell, &usage.usage);
 	put_usage(&w->out, &usage);
 	warden_tell(w);
 }

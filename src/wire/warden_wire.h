@@ -90,7 +90,7 @@ struct msg_made {
 };
 
 struct usage {
-	uint64_t cpu_us;
+	uint64_t cpu_us; /* since the cell was last told its limits; oom_kills likewise */
 	uint64_t peak_memory_bytes;
 	uint64_t peak_processes;
 	uint64_t oom_kills;

@@ -64,8 +64,7 @@ def is_told(answer, *wanted):
 BROKEN = [b"", b"{", b"}", b'{"code":', b'{"code":"}', b"[]", b'"code"', b"5", b"null", b"true", b"nul",
           b'{"code":"1",}', b"{'code':'1'}", b'{"code":"1"} x', b'{"code":"\xff"}', b'{"code":"\xed\xa0\x80"}',
           b'{"code":"\\ud800"}', b'{"code":"\\u00"}', b'{"code":"a\nb"}', b"\xef\xbb\xbf{}", b"\x00", b'{"a\\u0000":1,"code":"1"}',
-          b"[" * 100000, b'{"a":' * 100000, b'{"code":1e999}', b'{"code":-}', b'{"code":"1","timeout_ms":NaN}',
-          b'{"code":"1","timeout_ms":99999999999999999999999999}']
+          b"[" * 100000, b'{"a":' * 100000, b'{"code":1e999}', b'{"code":-}', b'{"code":"1","timeout_ms":NaN}']
 
 
 @pytest.mark.parametrize("body", BROKEN, ids=lambda body: repr(body[:24]))
@@ -255,3 +254,27 @@ def test_whoever_asks_first_is_told_to_keep_it(service):
 def test_just_under_the_limit_is_served(service):
     code = "print(1)#" + "x" * ((2 << 20) - 100)
     assert service.execute(code, timeout_ms=20000)["stdout"] == "1\n"
+
+
+@pytest.mark.parametrize("number", ["99999999999999999999", "1e30", '"99999999999999999999"', str(10 ** 300)])
+def test_a_number_that_is_too_large_for_anything_is_too_large(service, number):
+    reply = service.post("/v1/execute", '{"code": "1", "timeout_ms": %s}' % number)
+    assert (reply.status, reply.detail()) == (422, "timeout_ms exceeds maximum of 60000 ms"), reply
+    reply = service.post("/v1/execute", '{"code": "1", "limits": {"processes": -%s}}' % number.strip('"'))
+    assert (reply.status, reply.detail()) == (422, "Input should be greater than or equal to 1"), reply
+
+
+def test_a_language_that_is_not_installed_is_400(service):
+    languages = harness.wait_until(lambda: all_known(service), "all languages have been asked")
+    for missing in (language["id"] for language in languages if not language["installed"]):
+        for path in ("/v1/execute", "/v1/sessions"):
+            reply = service.post(path, {"code": "1", "language": missing})
+            assert (reply.status, reply.json()["code"]) == (400, "not_installed"), reply
+            assert "is not installed" in reply.detail()
+
+
+def all_known(service):
+    languages = service.get("/v1/languages").json()["languages"]
+    known = all(language["installed"] is not None for language in languages)
+    assert all(language["version"] for language in languages if language["installed"])
+    return known and languages

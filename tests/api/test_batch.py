@@ -112,3 +112,20 @@ def test_long_outputs_together_are_bounded(service):
 def test_a_session_cannot_be_named_in_a_batch(service):
     result, = batch(service, [{"code": "1", "session_id": "00000000-0000-4000-8000-000000000000"}])
     assert result["error"]["status"] in (404, 422)
+
+
+def test_what_is_kept_is_answered_with_that(service):
+    kept = {"code": "import random; print(random.random())", "cache": True}
+    first, = batch(service, [kept])
+    assert first["cached"] is False
+    again, other = batch(service, [kept, {"code": kept["code"]}])
+    assert (again["cached"], again["stdout"], again["id"]) == (True, first["stdout"], first["id"])
+    assert (other["cached"], other["stdout"] == first["stdout"]) == (False, False)
+
+
+def test_what_a_batch_has_cut_is_not_what_others_get(service):
+    kept = {"code": "print('x' * 900000)", "cache": True, "timeout_ms": 60000}
+    short = batch(service, [kept] + [{"code": "1"}] * 49)[0]
+    assert len(short["stdout"]) < 900000
+    whole = service.execute(**kept)
+    assert (whole["cached"], len(whole["stdout"])) == (False, 900001)

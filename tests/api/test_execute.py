@@ -205,6 +205,13 @@ class TestReasons:
                     limits={"output_bytes": 100000})
         assert run["truncated"]["stdout"] is True
 
+    def test_output_that_ended_the_run_is_marked_as_cut(self, service, isolation):
+        run = ended(service, "output_limit", "import sys\nprint('y', file=sys.stderr, flush=True)\nprint('x' * 5000)",
+                    isolation=isolation, limits={"output_bytes": 1500})
+        assert run["stdout"] == "x" * (1500 - 32) + "\n...[truncated]"
+        assert run["stderr"] == "y\n"
+        assert run["truncated"] == {"stdout": True, "stderr": False, "full_output_file_id": None}
+
     def test_disk_limit(self, service, isolation):
         ended(service, "disk_limit", "f = open('big', 'wb')\nwhile True: f.write(bytes(1 << 20))",
               isolation=isolation, limits={"disk_bytes": 4 << 20})
@@ -233,7 +240,7 @@ def test_cpus_slow_a_run_down(service):
     ({"output_bytes": 0}, "output_bytes"), ({"output_bytes": 1023}, "output_bytes"),
     ({"output_bytes": 1 << 40}, "output_bytes"),
     ({"cpus": 0}, "cpus"), ({"cpus": -1}, "cpus"), ({"cpus": 1e300}, "cpus"), ({"cpus": "2"}, "cpus"),
-    ({"cpu_ms": 10 ** 30}, None), ({"cpu_ms": "a"}, "cpu_ms"), ({"cpu_ms": 1.5}, "cpu_ms"),
+    ({"cpu_ms": 10 ** 30}, "cpu_ms"), ({"memory_bytes": (4 << 20) - 1}, "memory_bytes"), ({"cpu_ms": "a"}, "cpu_ms"), ({"cpu_ms": 1.5}, "cpu_ms"),
     ([], None), ("x", None),
 ])
 def test_a_limit_out_of_bounds_is_422_at_its_place(service, limits, at):
@@ -289,6 +296,17 @@ def test_usage_is_what_was_used(service):
     assert usage["peak_memory_bytes"] > 50 << 20
     assert usage["cpu_ms"] >= 190
     assert usage["wall_us"] >= 190000
+
+
+BUSY = "import time\nt = time.process_time()\nwhile time.process_time() < t + 0.5: pass"
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+@pytest.mark.parametrize("code", ["import time; time.sleep(9)", "import os; os.kill(os.getpid(), 9)"])
+def test_the_end_of_a_cell_is_not_charged_for_the_runs_before(service, isolation, code):
+    for _ in range(2):
+        assert service.execute(BUSY, isolation=isolation, timeout_ms=20000)["usage"]["cpu_ms"] >= 490
+        assert service.execute(code, isolation=isolation, timeout_ms=400)["usage"]["cpu_ms"] < 400
 
 
 def test_a_long_output_is_kept_whole_in_a_file(service):

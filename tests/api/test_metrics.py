@@ -55,6 +55,18 @@ def test_runs_are_counted_by_language_isolation_and_reason(service):
         {"exited": 2, "timeout": 1, "signaled": 1}
 
 
+def test_cells_are_counted_by_isolation(service):
+    def cells():
+        return service.metrics()['hotcell_cells{isolation="container"}']
+
+    before = cells()
+    session = service.post("/v1/sessions", {"isolation": "container"}).json()["session_id"]
+    harness.wait_until(lambda: cells() > before, "the session's cell is counted")
+    service.delete(f"/v1/sessions/{session}")
+    harness.wait_until(lambda: cells() <= before, "it is gone")
+    assert service.metrics()['hotcell_cells{isolation="process"}'] == 0
+
+
 def test_a_histogram_only_rises_and_ends_with_its_count(service):
     service.execute("print(1)")
     samples = service.metrics()

@@ -58,6 +58,12 @@ def test_what_is_wrong_with_one_is_told(service, definition, said):
     assert not reply.detail()[0].isdigit(), reply
 
 
+def test_a_name_that_is_no_text_is_told(service):
+    for field in ("id", "name"):
+        reply = service.post("/v1/languages", {"id": "five", "name": "Five", "extensions": ["five"], field: 5})
+        assert (reply.status, reply.detail()) == (422, "Input should be a valid string"), reply
+
+
 @pytest.mark.parametrize("yaml, kind", [(5, "string_type"), (["id: calc"], "string_type"), ("id: calc\0", "value_error")])
 def test_a_file_that_is_no_text_is_told(service, yaml, kind):
     reply = service.post("/v1/languages", {"yaml": yaml})

@@ -8,7 +8,7 @@ import tarfile
 import pytest
 
 import harness
-from sessions import PLACES, Session
+from sessions import PLACES, SHARED, Session
 
 SERVICE = {"file_max_bytes": "8M", "warm": "python"}
 
@@ -209,10 +209,52 @@ def test_a_workspace_with_as_many_files_as_it_may_have_still_runs(service):
         assert session.execute("import os\nprint(len(os.listdir('.')))")["stdout"] == "19901\n"
 
 
-def test_what_a_program_has_left_goes_out_but_for_links(service):
+def heads(data):
+    """{name: (type, mode, target)}"""
+    with tarfile.open(fileobj=io.BytesIO(data), errors="surrogateescape") as tar:
+        return {member.name: (member.type, member.mode, member.linkname) for member in tar.getmembers()}
+
+
+FILE, EXECUTABLE, DIRECTORY = [(tarfile.REGTYPE, 0o644, ""), (tarfile.REGTYPE, 0o755, ""), (tarfile.DIRTYPE, 0o755, "")]
+
+
+def link_to(target):
+    return tarfile.SYMTYPE, 0o777, target
+
+
+def test_what_a_program_has_left_goes_out(service):
     with Session(service) as session:
         session.bash("mkdir d; echo x > d/f; ln -s f d/link; mkfifo p; touch -d @0 old; chmod 0 old")
-        assert contents(session.get("/archive").body) == {"d": None, "d/f": b"x\n", "old": b""}
+        archive = session.get("/archive").body
+    assert heads(archive) == {"d": DIRECTORY, "d/f": FILE, "d/link": link_to("f"), "old": FILE}
+
+
+@pytest.mark.parametrize("strategy, workspace", SHARED)
+def test_what_may_be_run_may_be_run_where_it_goes(service, strategy, workspace):
+    with Session(service, strategy=strategy, workspace=workspace) as session:
+        session.put("/files/text", b"text")
+        session.bash("printf '#!/bin/sh\\necho ran\\n' > tool; chmod 700 tool; ln -s tool link")
+        archive = session.get("/archive").body
+        assert heads(archive) == {"text": FILE, "tool": EXECUTABLE, "link": link_to("tool")}
+        assert session.bash("stat -c %a text")["stdout"] == "644\n"
+    with Session(service, strategy=strategy, workspace=workspace) as other:
+        reply = other.put("/archive", archive).json()
+        assert (reply["files"], reply["skipped"]) == (2, [{"path": "link", "reason": "a symbolic link"}])
+        assert other.bash("./tool; stat -c %a text tool")["stdout"] == "ran\n644\n755\n"
+        assert heads(other.get("/archive").body) == {"text": FILE, "tool": EXECUTABLE}
+
+
+@pytest.mark.parametrize("strategy, workspace", SHARED)
+def test_links_are_packed_as_they_are_and_followed_by_nobody(service, strategy, workspace):
+    targets = ["/etc/passwd", "../../../../etc/shadow", "loop", "/proc/self/root", "x" * 1000, "a\nb", "\udcff\udcfe"]
+    code = "import os\nfor i, target in enumerate(%r): os.symlink(target, f'link{i}')\nos.symlink('loop', 'loop')" % targets
+    with Session(service, strategy=strategy, workspace=workspace) as session:
+        assert session.execute(code)["exit_code"] == 0
+        archive = session.get("/archive").body
+        wanted = {f"link{i}": link_to(target) for i, target in enumerate(targets)}
+        assert heads(archive) == {**wanted, "loop": link_to("loop")}
+        assert len(archive) < 100000 and b"root:" not in archive
+        assert session.put("/archive", archive).json()["skipped_count"] == len(targets) + 1
 
 
 def test_holes_do_not_make_an_archive_without_end(service):

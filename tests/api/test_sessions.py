@@ -54,6 +54,16 @@ def test_all_that_was_said_is_told(service):
     assert (config["limits"]["processes"], config["limits"]["cpus"]) == (20, 0.5)
 
 
+@pytest.mark.parametrize("limits", [{}, {"output_bytes": 4096, "cpus": 0.25}])
+def test_limits_that_are_told_can_be_asked_for(service, limits):
+    with Session(service, limits=limits) as session:
+        told = session.state()["config"]["limits"]
+    assert set(told) == {"memory_bytes", "cpu_ms", "processes", "disk_bytes", "output_bytes", "cpus"}
+    assert {**told, **limits} == told
+    with Session(service, limits=told) as session:
+        assert session.state()["config"]["limits"] == told
+
+
 def test_a_shared_workspace_of_a_pool_is_refused_with_the_reason(service):
     said = refused(service, 422, strategy="pool", workspace="shared")
     assert 'workspace "shared" is not supported with strategy "pool"' in said
@@ -465,6 +475,24 @@ def test_a_command_may_be_anything(service):
         assert session.bash("printf '\\377'")["stdout"] == "\ufffd"
 
 
+# ---- usage ----
+
+BUSY = "import time\nt = time.process_time()\nwhile time.process_time() < t + 0.5: pass\n"
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_a_run_is_charged_for_itself_and_what_it_started(service, isolation):
+    with Session(service, isolation=isolation) as session:
+        def cpu_ms(code, **fields):
+            return session.execute(code, **fields)["usage"]["cpu_ms"]
+
+        assert cpu_ms(BUSY) >= 490
+        assert cpu_ms(f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {BUSY!r}])") >= 490
+        assert cpu_ms("import time; time.sleep(9)", timeout_ms=400) < 400
+        assert cpu_ms(BUSY) >= 490
+        assert cpu_ms("import os; os.kill(os.getpid(), 9)") < 400
+
+
 # ---- variables: these need hotcell_request.keep ----
 
 
@@ -504,6 +532,15 @@ def test_a_run_that_ends_when_its_time_is_over_keeps_the_variables(service):
         assert session.execute("print(x)")["stdout"] == "1\n"
 
 
+def test_a_traceback_points_at_a_last_line_without_an_end(service):
+    with Session(service) as session:
+        errors = [session.execute(code)["stderr"] for code in ("x = len(5 / 0)", "x = len(5 / 0)\n")]
+    assert errors[0].replace("<run 1>", "<run 2>") == errors[1]
+    lines = errors[0].splitlines()
+    at = next(i for i, line in enumerate(lines) if "x = len(5 / 0)" in line)
+    assert lines[at + 1].index("~") == lines[at].index("5 / 0")
+
+
 def test_an_interrupted_run_keeps_the_variables(service):
     with Session(service) as session:
         session.execute("x = 1")
@@ -518,6 +555,19 @@ def test_an_interrupted_run_keeps_the_variables(service):
 
 
 # ---- interrupting ----
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_an_interrupted_shell_keeps_its_variables_with_set_e_too(service, isolation):
+    with Session(service, language="bash", isolation=isolation) as session:
+        session.execute("set -e; x=12")
+        running = harness.Background(lambda: session.execute("x=13; echo begun > begun; sleep 50; x=14"))
+        session.wait_running()
+        time.sleep(0.5)
+        assert session.post("/interrupt").status == 202
+        done = running.result()
+        assert (done["exit_code"], done["state"]) == (130, "kept"), done
+        assert session.execute("echo $x; false; echo no")["stdout"] == "13\n"
 
 
 def test_nothing_that_runs_cannot_be_interrupted(service):
@@ -608,8 +658,7 @@ def test_a_client_that_waits_and_leaves_is_forgotten(service):
     with Session(service) as session:
         running = harness.Background(lambda: session.bash("sleep 1; echo done"))
         session.wait_running()
-        for request in (f"GET {session.path}/files", f"GET {session.path}/archive",
-                        f"DELETE {session.path}?keep_generated=true"):
+        for request in (f"GET {session.path}/files", f"GET {session.path}/archive"):
             with service.connect() as sock:
                 sock.sendall(f"{request} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         assert running.result()["stdout"] == "done\n"
@@ -741,6 +790,22 @@ def test_generated_files_are_kept_if_that_is_asked_for(service, strategy, worksp
     assert service.download(kept["d/new"]["file_id"]) == b"new"
     assert service.download(kept["changed"]["file_id"]) == b"23"
     assert session.get().status == 404
+
+
+@pytest.mark.parametrize("strategy, workspace", SHARED)
+def test_keeping_them_ends_what_runs_and_tells_what_waits(service, strategy, workspace):
+    session = Session(service, strategy=strategy, workspace=workspace)
+    session.bash("echo -n 1 > one")
+    running = harness.Background(lambda: session.post("/bash", {"cmd": "echo -n 2 > two; sleep 50", "timeout_ms": 60000}))
+    session.wait_running()
+    waiting = harness.Background(lambda: session.post("/bash", {"cmd": "sleep 50", "timeout_ms": 60000}))
+    time.sleep(0.5)
+    begun = time.monotonic()
+    reply = session.delete("?keep_generated=true")
+    assert reply.status == 200 and time.monotonic() < begun + 30, reply
+    assert [file["path"] for file in reply.json()["files"]] == ["one", "two"]
+    assert running.result().json()["reason"] == "cancelled"
+    assert waiting.result().status == 404
 
 
 def test_without_it_they_are_not(service):

@@ -79,9 +79,33 @@ def test_a_stream_is_not_cut_where_a_reply_is(service):
     with service.stream(STREAM, {"code": "print('x' * 3000000)", "timeout_ms": 60000}) as stream:
         out, _, _, result = stream.output()
     assert len(out) == 3000001
-    assert result["truncated"]["stdout"] is True
+    assert result["truncated"]["stdout"] is False
     whole = service.download(result["truncated"]["full_output_file_id"])
     assert len(whole) == 3000001
+
+
+def test_a_stream_that_ended_at_its_limit_says_so(service):
+    with service.stream(STREAM, {"code": "print('x' * 50000)", "limits": {"output_bytes": 2000}}) as stream:
+        out, _, _, result = stream.output()
+    assert (len(out), result["reason"]) == (2000, "output_limit")
+    assert result["truncated"] == {"stdout": True, "stderr": False, "full_output_file_id": None}
+
+
+def test_the_log_of_a_run_that_goes_on_by_itself_is_cut_and_says_so(service):
+    code = "for i in range(3000): print('x' * 1000)"
+    with service.stream(STREAM, {"code": code, "timeout_ms": 60000, "detach": True}) as stream:
+        out, _, _, result = stream.output()
+    assert len(out) < 3003000
+    assert result["truncated"]["stdout"] is True
+    assert len(service.download(result["truncated"]["full_output_file_id"])) == 3003000
+
+
+def test_a_run_that_is_over_is_replayed_as_far_as_it_is_kept_and_says_so(service):
+    run = service.execute("print('x' * 3000000)", timeout_ms=60000)
+    with service.stream(f"/v1/runs/{run['id']}/stream", method="GET") as stream:
+        out, _, _, result = stream.output()
+    assert len(out) < 3000001 and result["truncated"] == run["truncated"]
+    assert result["truncated"]["stdout"] is True
 
 
 def test_the_last_event_has_what_a_reply_has_but_for_the_output(service):

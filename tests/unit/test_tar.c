@@ -288,9 +288,9 @@ static void names_of_any_bytes_come_back(void **state)
 	assert_int_equal(tar_add_dir(t, "d", &e), 0);
 	for (size_t i = 0; i <= COUNT(names); i++) {
 		auto_close int fd = open(in(s->path, "bytes"), O_RDONLY | O_CLOEXEC);
+		struct tar_file file = { i < COUNT(names) ? names[i] : longest, false, fd, 5 };
 
-		assert_int_equal(
-			tar_add_file(t, i < COUNT(names) ? names[i] : longest, fd, 5, &e), 0);
+		assert_int_equal(tar_add_file(t, &file, &e), 0);
 	}
 	assert_int_equal(tar_end(t, &e), 0);
 	tar_free(t);
@@ -311,7 +311,9 @@ static void an_archive_that_would_be_too_large_is_not_made(void **state)
 	struct err e = { 0 };
 
 	assert_int_equal(ftruncate(from, (off_t)1 << 40), 0);
-	assert_int_equal(tar_add_file(t, "hole", from, (uint64_t)1 << 40, &e), -1);
+	assert_int_equal(
+		tar_add_file(t, &(struct tar_file){ "hole", false, from, (uint64_t)1 << 40 }, &e),
+		-1);
 	assert_int_equal(e.kind, ERR_LIMIT);
 	tar_free(t);
 }
