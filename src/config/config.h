@@ -29,7 +29,7 @@ struct config {
 	uint64_t port; /* 8000 */
 	char *socket;  /* the local user's; default: /run/hotcell/hotcell.sock as root, else
 	                    * $XDG_RUNTIME_DIR/hotcell.sock, else /tmp/hotcell-UID/hotcell.sock; "none" = no */
-	bool no_auth;  /* no keys, though the address is not loopback */
+	bool no_auth;  /* who shows no key is let in */
 	struct config_list cors_origins;  /* none */
 	struct config_list allowed_hosts; /* Host headers beside localhost and the like */
 	uint64_t connections_max;         /* 10000 */

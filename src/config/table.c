@@ -45,7 +45,7 @@ const struct config_row config_rows[] = {
 		1, 107, "unix socket for local users; none: there is none",
 		.find_default = places_socket, .none = "none" },
 	{ NULL, "no_auth", CONFIG_YES_NO, AT(no_auth), "no", 0, 0,
-		"serve without keys, though the address can be reached from other machines" },
+		"serve without a key too, though there are keys or other machines can reach it" },
 	{ NULL, "cors_origins", CONFIG_LIST, AT(cors_origins), "", 0, 0,
 		"web pages that may call the API, such as https://example.org",
 		.is_entry = is_origin, .entries = "origins without a path, or *" },

@@ -264,7 +264,6 @@ static int begin(struct daemon *d, struct err *e)
 	d->api = (struct api){
 		.service = &d->service,
 		.is_loopback = d->start->is_loopback,
-		.needs_keys = !d->start->is_loopback && !d->start->config->no_auth,
 		.is_guarded = d->start->is_guarded,
 		.owner_uid = d->start->owner_uid,
 	};

@@ -470,8 +470,8 @@ static void wrong_values_are_told_with_name_value_and_what_was_wanted(void **sta
 		{ "port:",
 			"f:1: port = '': want a number from 1 to 65535 (TCP port of the HTTP API)" },
 		{ "no_auth: maybe",
-			"f:1: no_auth = 'maybe': want yes or no (serve without keys, though the "
-			"address can be reached from other machines)" },
+			"f:1: no_auth = 'maybe': want yes or no (serve without a key too, "
+			"though there are keys or other machines can reach it)" },
 		{ "reuse: sometimes",
 			"f:1: reuse = 'sometimes': want same-owner, never or always (for whom a "
 			"machine is used again after it was reset)" },
