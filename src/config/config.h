@@ -21,6 +21,8 @@ struct config_list {
 	size_t count;
 };
 
+enum { CONFIG_WARM_NAME_MAX = 63 }; /* bytes of a language or a profile in `warm` */
+
 enum config_reuse { CONFIG_REUSE_SAME_OWNER, CONFIG_REUSE_NEVER, CONFIG_REUSE_ALWAYS };
 
 struct config {
