@@ -88,7 +88,7 @@ static void find_obstacle(
 	if (language->vm != LANGUAGE_VM_YES)
 		snprintf(ret, size, "%s cannot be run in a vm yet", language->name);
 	else if (h->start_warden) /* by somebody who sees more of the machine than we do */
-		snprintf(ret, size, "%s", h->has_kvm ? "" : "a vm needs /dev/kvm");
+		snprintf(ret, size, "%s", h->has_kvm ? "" : "there are no vms here");
 	else if (access("/dev/kvm", R_OK | W_OK))
 		snprintf(ret, size, "a vm needs /dev/kvm: %s", strerror(errno));
 	else if (access(h->vmm_path, X_OK))

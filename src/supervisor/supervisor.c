@@ -11,6 +11,7 @@
 #include "supervisor/places.h"
 #include "supervisor/seal.h"
 #include "wire/mounts.h"
+#include "wire/vmm_start.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -477,15 +478,35 @@ static int keep_running(struct supervisor *s, struct err *e)
 
 /* ---- beginning ---- */
 
-/* Each cell has a few descriptors here, and each connection one. */
-static void raise_files_limit(void)
+/* Each cell has a few descriptors here, and each connection one; and a vm takes some, which only root can have where the
+ * limit is lower. Returns whether there are so many. */
+static bool raise_files_limit(void)
 {
 	struct rlimit files;
 
 	if (getrlimit(RLIMIT_NOFILE, &files))
-		return;
+		return true;
 	files.rlim_cur = files.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &files);
+	if (files.rlim_max >= VMM_FDS_MAX)
+		return true;
+	files.rlim_cur = files.rlim_max = VMM_FDS_MAX;
+	return setrlimit(RLIMIT_NOFILE, &files) == 0;
+}
+
+/* Where there are none, runs that leave it open have a container: so what a warden would miss is asked for here. */
+static bool find_vms(void)
+{
+	bool has_files = raise_files_limit();
+
+	if (access("/dev/kvm", R_OK | W_OK))
+		return false;
+	if (!has_files)
+		log_warning("serve.no_vms",
+			{ "text",
+				.text = "a vm takes more open files than the hard limit (ulimit -Hn)" },
+			{ "takes", .number = VMM_FDS_MAX });
+	return has_files;
 }
 
 static int open_signals(struct supervisor *s, struct err *e)
@@ -505,12 +526,11 @@ static int begin(struct supervisor *s, struct err *e)
 {
 	struct daemon_start *start = &s->start;
 
-	raise_files_limit();
+	start->has_kvm = find_vms();
 	start->config = s->options->config;
 	start->owner_uid = geteuid();
 	s->uid = geteuid();
 	s->gid = getegid();
-	start->has_kvm = access("/dev/kvm", R_OK | W_OK) == 0;
 	if (places_find(&s->places, e) ||
 		(geteuid() == 0 && config_find_user(s->config, &s->uid, &s->gid, e)) ||
 		config_make_state_dir(s->config, e) || open_signals(s, e))
