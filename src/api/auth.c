@@ -92,13 +92,28 @@ static bool check_origin(struct call *call)
 	return false;
 }
 
-static const char *sent_key(const struct call *call)
+static const char *bearer_key(const struct call *call)
 {
 	const char *bearer = http_header(call->x, "Authorization");
 
-	if (bearer && strncasecmp(bearer, "Bearer ", 7) == 0)
-		return bearer + 7 + strspn(bearer + 7, " ");
-	return http_header(call->x, "X-API-Key");
+	return bearer && strncasecmp(bearer, "Bearer ", 7) == 0 ?
+		       bearer + 7 + strspn(bearer + 7, " ") :
+		       NULL;
+}
+
+/* False if there are two, and nobody knows whose the request is. */
+static bool find_sent_key(struct call *call, const char **ret)
+{
+	const char *bearer = bearer_key(call);
+	const char *other = http_header(call->x, "X-API-Key");
+
+	if (bearer && other && strcmp(bearer, other) != 0) {
+		reply_error(
+			call, 400, "malformed", "Authorization and X-API-Key show different keys.");
+		return false;
+	}
+	*ret = bearer ? bearer : other;
+	return true;
 }
 
 static void be_local(struct caller *caller)
@@ -164,9 +179,11 @@ static const char *why_key_is_needed(const struct call *call)
 
 static bool identify(struct call *call)
 {
-	const char *key = sent_key(call);
+	const char *key;
 	const char *why;
 
+	if (!find_sent_key(call, &key))
+		return false;
 	if (key && *key)
 		return find_key(call, key);
 	why = why_key_is_needed(call);

@@ -19,9 +19,9 @@
  * http_send() tells.
  *
  * What is malformed or could be read in two ways is refused here, with 400 or what is right, and the connection is
- * closed: two Content-Length or Host, Content-Length beside Transfer-Encoding, another encoding than chunked, lines
- * that end in LF alone, folded headers, control characters, bytes in a target that belong escaped. Every refusal is one
- * answer like any other. After a body in chunks a connection is always closed: no byte behind it can become another
+ * closed: two Content-Length, Host, Authorization, X-API-Key, Origin or Content-Type, Content-Length beside
+ * Transfer-Encoding, another encoding than chunked, lines that end in LF alone, folded headers, control characters,
+ * bytes in a target that belong escaped. Every refusal is one answer like any other. After a body in chunks a connection is always closed: no byte behind it can become another
  * request. */
 #ifndef HOTCELL_HTTP_HTTP_H
 #define HOTCELL_HTTP_HTTP_H

@@ -85,6 +85,20 @@ def test_a_key_may_be_sent_in_two_ways(service, client, keys):
         assert service.post("/v1/execute", {"code": "print(1)"}, headers=headers).status == 200
 
 
+def test_two_keys_are_nobodys(service, client, keys):
+    """Whose is it? Somebody in between may have looked at the other one."""
+    one, two = keys.add("pair-one"), keys.add("pair-two")
+    head = "GET /v1/files HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+    for both, status in ((f"Authorization: Bearer {one}\r\nX-API-Key: {two}", 400),
+                         (f"Authorization: Bearer {one}\r\nX-API-Key: wrong", 400),
+                         (f"X-API-Key: {one}\r\nX-API-Key: {two}", 400),
+                         (f"Authorization: Bearer {one}\r\nAuthorization: Bearer {one}", 400),
+                         (f"Authorization: Bearer {one}\r\nX-API-Key: {one}", 200),
+                         (f"Authorization: Basic eDp5\r\nX-API-Key: {one}", 200)):
+        answer = service.raw(f"{head}{both}\r\n\r\n".encode())
+        assert answer.startswith(f"HTTP/1.1 {status} ".encode()), (both, answer)
+
+
 def test_a_body_is_not_read_before_the_key(service, client):
     answer = service.raw(b"POST /v1/execute HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10000000\r\n\r\n{")
     assert answer.startswith(b"HTTP/1.1 401 ")
