@@ -7,6 +7,7 @@
 #ifndef HOTCELL_CONFIG_CONFIG_H
 #define HOTCELL_CONFIG_CONFIG_H
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/log.h"
 
@@ -101,6 +102,9 @@ int config_load(int argc, char **argv, struct config **ret, struct err *e);
 int config_parse(
 	const char *name, const char *text, size_t len, struct config **ret, struct err *e);
 void config_free(struct config *c);
+/* Names, with commas, of those that were read again and are different, but hold from the next start on only. Adds to
+ * *ret. */
+void config_list_later(const struct config *old, const struct config *c, struct buf *ret);
 /* Settings that were read again get what was given at the start, and everything else hangs on: where it listens, as whom
  * it runs, and where it keeps what it has. */
 void config_keep_places(const struct config *old, struct config *c);

@@ -377,6 +377,16 @@ static int pass_settings(const struct supervisor *s, struct err *e)
 	return 0;
 }
 
+static void tell_later(const struct config *old, const struct config *c)
+{
+	auto_buf struct buf names = { 0 };
+
+	config_list_later(old, c, &names);
+	if (names.len)
+		log_warning("config.later", { "settings", .text = names.data },
+			{ "text", .text = "these hold when the service is started again" });
+}
+
 /* They are ours, too: wardens are started by them, and the next daemon. */
 static void read_settings_again(struct supervisor *s)
 {
@@ -386,6 +396,7 @@ static void read_settings_again(struct supervisor *s)
 	tell_reloading();
 	c = s->options->read_config(s->options->context, &e);
 	if (c) {
+		tell_later(s->config, c);
 		config_keep_places(s->config, c);
 		config_free(s->own_config);
 		s->config = s->start.config = s->own_config = c;

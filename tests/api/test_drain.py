@@ -138,13 +138,15 @@ def test_sighup_reads_languages_and_settings_again():
         (service.directory / "languages" / "shout.yaml").write_text(
             "\n".join("id: shout" if line.startswith("id:") else line for line in source.splitlines()
                       if not line.startswith(("aliases:", "extensions:"))) + "\n")
-        service.config_file.write_text("timeout_max_ms: 7s\n")
+        service.config_file.write_text("timeout_max_ms: 7s\nconnections_max: 77\nuser: somebody\n")
         service.signal(signal.SIGHUP)
         harness.wait_until(lambda: service.post("/v1/execute", {"code": "1", "timeout_ms": 6000}).status == 200,
                            "the new setting holds")
         harness.wait_until(lambda: service.post("/v1/execute", {"code": "echo 1", "language": "shout"}).status == 200,
                            f"the new language is there:\n{service.log()}", 20)
         assert service.execute("echo new", language="shout")["stdout"] == "new\n"
+        # What holds from the next start on only is named.
+        assert "config.later settings=user,connections_max " in service.log()
         # What went on was left alone.
         assert call.result().json()["stdout"] == "begun\nended\n"
         # And again, with a mistake: the old settings stay.
