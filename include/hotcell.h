@@ -70,7 +70,7 @@ struct hotcell_options {
 	 * the end of a SOCK_SEQPACKET pair whose other end is that warden's. NULL: the engine starts them. */
 	int (*start_warden)(
 		void *context, const char *isolation, int *ret_socket, struct hotcell_error *e);
-	int has_kvm;            /* with start_warden: whether those wardens can open /dev/kvm */
+	int has_kvm;            /* with start_warden: whether those wardens can have vms */
 	int wardens_are_sealed; /* likewise: they know what languages need, and will hear no more of it */
 	/* A language file that could not be used: "file:line: key: what is wrong". */
 	void (*on_problem)(void *context, const char *text);

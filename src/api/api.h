@@ -41,7 +41,6 @@ enum { CALL_PARAMS_MAX = 3 };
 struct api {
 	struct service *service;
 	bool is_loopback; /* it listens there only, so that Host must say so */
-	bool needs_keys;  /* though there are none yet: it listens elsewhere */
 	bool is_guarded;  /* whoever can connect to its unix sockets is meant to */
 	uid_t owner_uid;  /* who started the service */
 	char *openapi;    /* what /openapi.json says, once somebody has asked: openapi_forget() */

@@ -2,8 +2,9 @@
  *
  * On the unix socket the kernel tells the user: whoever the service belongs to, and root, may come in without a
  * key, as CALLER_LOCAL with all rights. So may everybody who can connect at all, where it is a service manager's and
- * modes of its file keep others out. Elsewhere it takes a key, unless there are none and the address is loopback
- * (or --no-auth): then everybody is CALLER_LOCAL, too.
+ * modes of its file keep others out. Elsewhere it takes a key, unless there never was one and the address is loopback
+ * (or --no-auth): then everybody is CALLER_LOCAL, too. A key that is shown counts wherever it is shown: who has one
+ * means to be its owner, and whoever lost one is not let in for having shown it.
  *
  * A page of another site may make a browser ask us; so an Origin that is not allowed is refused, and, where there are
  * no keys, a Host that is not ours (a name that was made to point here: DNS rebinding). */
@@ -91,13 +92,28 @@ static bool check_origin(struct call *call)
 	return false;
 }
 
-static const char *sent_key(const struct call *call)
+static const char *bearer_key(const struct call *call)
 {
 	const char *bearer = http_header(call->x, "Authorization");
 
-	if (bearer && strncasecmp(bearer, "Bearer ", 7) == 0)
-		return bearer + 7 + strspn(bearer + 7, " ");
-	return http_header(call->x, "X-API-Key");
+	return bearer && strncasecmp(bearer, "Bearer ", 7) == 0 ?
+		       bearer + 7 + strspn(bearer + 7, " ") :
+		       NULL;
+}
+
+/* False if there are two, and nobody knows whose the request is. */
+static bool find_sent_key(struct call *call, const char **ret)
+{
+	const char *bearer = bearer_key(call);
+	const char *other = http_header(call->x, "X-API-Key");
+
+	if (bearer && other && strcmp(bearer, other) != 0) {
+		reply_error(
+			call, 400, "malformed", "Authorization and X-API-Key show different keys.");
+		return false;
+	}
+	*ret = bearer ? bearer : other;
+	return true;
 }
 
 static void be_local(struct caller *caller)
@@ -147,24 +163,34 @@ static bool find_key(struct call *call, const char *key)
 	return true;
 }
 
+/* Why who shows no key is not let in; NULL if they are. */
+static const char *why_key_is_needed(const struct call *call)
+{
+	if (http_is_local(call->x))
+		return is_known_user(call) ?
+			       NULL :
+			       "This socket belongs to another user: a key is needed.";
+	if (call->service->config->no_auth)
+		return NULL;
+	if (call->api->is_loopback && !store_has_keys(call->service->store))
+		return NULL;
+	return "A key is needed: Authorization: Bearer KEY, or X-API-Key: KEY.";
+}
+
 static bool identify(struct call *call)
 {
-	const char *key = sent_key(call);
+	const char *key;
+	const char *why;
 
-	if (http_is_local(call->x) && is_known_user(call)) {
-		be_local(&call->caller);
-		return true;
-	}
-	if (http_is_local(call->x) && !key)
-		return turn_away(call, "This socket belongs to another user: a key is needed.");
-	if (key && (http_is_local(call->x) || store_has_keys(call->service->store)))
+	if (!find_sent_key(call, &key))
+		return false;
+	if (key && *key)
 		return find_key(call, key);
-	/* Without any key in the store the service would not have begun to listen but here. */
-	if (!call->api->needs_keys && !store_has_keys(call->service->store)) {
-		be_local(&call->caller);
-		return true;
-	}
-	return turn_away(call, "A key is needed: Authorization: Bearer KEY, or X-API-Key: KEY.");
+	why = why_key_is_needed(call);
+	if (why)
+		return turn_away(call, why);
+	be_local(&call->caller);
+	return true;
 }
 
 bool auth_admit_page(struct call *call)

@@ -217,6 +217,8 @@ static int open_store(const struct keys_options *o, bool make, struct store **re
 		failed = config_make_state_dir(c, e);
 	if (!failed && (make || access(c->state_dir, F_OK) == 0))
 		failed = store_open_keys(c->state_dir, ret, e);
+	else if (!failed) /* no service was there yet, or it is misspelled */
+		fprintf(stderr, "hotcell: there is no directory '%s' (state_dir)\n", c->state_dir);
 	config_free(c);
 	return failed;
 }

@@ -37,6 +37,28 @@ static void keep_text(char *const *old, char **text)
 	*text = xstrdup(*old);
 }
 
+static bool is_same(const struct config *old, const struct config *c, const struct config_row *row)
+{
+	auto_buf struct buf before = { 0 };
+	auto_buf struct buf now = { 0 };
+
+	value_tell(old, row, &before);
+	value_tell(c, row, &now);
+	return before.len == now.len && memcmp(before.data, now.data, now.len) == 0;
+}
+
+void config_list_later(const struct config *old, const struct config *c, struct buf *ret)
+{
+	/* What config_keep_places() keeps, and what a door has from its opening. */
+	static const char *const later[] = { "host", "port", "socket", "no_auth", "user",
+		"state_dir", "connections_max", "connection_idle_s", "request_bytes_max" };
+
+	for (size_t i = 0; i < COUNT(later); i++) {
+		if (!is_same(old, c, config_find_row(later[i])))
+			buf_addf(ret, "%s%s", ret->len ? "," : "", later[i]);
+	}
+}
+
 void config_keep_places(const struct config *old, struct config *c)
 {
 	keep_text(&old->host, &c->host);

@@ -7,6 +7,7 @@
 #ifndef HOTCELL_CONFIG_CONFIG_H
 #define HOTCELL_CONFIG_CONFIG_H
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/log.h"
 
@@ -21,6 +22,8 @@ struct config_list {
 	size_t count;
 };
 
+enum { CONFIG_WARM_NAME_MAX = 63 }; /* bytes of a language or a profile in `warm` */
+
 enum config_reuse { CONFIG_REUSE_SAME_OWNER, CONFIG_REUSE_NEVER, CONFIG_REUSE_ALWAYS };
 
 struct config {
@@ -29,7 +32,7 @@ struct config {
 	uint64_t port; /* 8000 */
 	char *socket;  /* the local user's; default: /run/hotcell/hotcell.sock as root, else
 	                    * $XDG_RUNTIME_DIR/hotcell.sock, else /tmp/hotcell-UID/hotcell.sock; "none" = no */
-	bool no_auth;  /* no keys, though the address is not loopback */
+	bool no_auth;  /* who shows no key is let in */
 	struct config_list cors_origins;  /* none */
 	struct config_list allowed_hosts; /* Host headers beside localhost and the like */
 	uint64_t connections_max;         /* 10000 */
@@ -99,6 +102,9 @@ int config_load(int argc, char **argv, struct config **ret, struct err *e);
 int config_parse(
 	const char *name, const char *text, size_t len, struct config **ret, struct err *e);
 void config_free(struct config *c);
+/* Names, with commas, of those that were read again and are different, but hold from the next start on only. Adds to
+ * *ret. */
+void config_list_later(const struct config *old, const struct config *c, struct buf *ret);
 /* Settings that were read again get what was given at the start, and everything else hangs on: where it listens, as whom
  * it runs, and where it keeps what it has. */
 void config_keep_places(const struct config *old, struct config *c);

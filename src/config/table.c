@@ -33,6 +33,25 @@ static bool is_origin(const char *text)
 	return host && host != text && host[3] && !strpbrk(host + 3, "/?#@ ");
 }
 
+static bool is_warm_name(size_t len)
+{
+	return len > 0 && len <= CONFIG_WARM_NAME_MAX;
+}
+
+/* "python", "python:data", "python@container", "python:data@container". Which languages and profiles there are is not
+ * known here. */
+static bool is_warm(const char *text)
+{
+	const char *at = strchrnul(text, '@');
+	const char *colon = memchr(text, ':', (size_t)(at - text));
+
+	if (*at && strcmp(at + 1, "vm") != 0 && strcmp(at + 1, "container") != 0)
+		return false;
+	if (colon && !is_warm_name((size_t)(at - colon - 1)))
+		return false;
+	return is_warm_name((size_t)((colon ? colon : at) - text));
+}
+
 /* The bounds of what a run may have are those of src/wire/limits.c, which is above us; a test compares. */
 const struct config_row config_rows[] = {
 	{ "Where it listens", "host", CONFIG_TEXT, AT(host), "127.0.0.1", 0, 255,
@@ -45,7 +64,7 @@ const struct config_row config_rows[] = {
 		1, 107, "unix socket for local users; none: there is none",
 		.find_default = places_socket, .none = "none" },
 	{ NULL, "no_auth", CONFIG_YES_NO, AT(no_auth), "no", 0, 0,
-		"serve without keys, though the address can be reached from other machines" },
+		"serve without a key too, though there are keys or other machines can reach it" },
 	{ NULL, "cors_origins", CONFIG_LIST, AT(cors_origins), "", 0, 0,
 		"web pages that may call the API, such as https://example.org",
 		.is_entry = is_origin, .entries = "origins without a path, or *" },
@@ -128,7 +147,9 @@ const struct config_row config_rows[] = {
 	{ NULL, "pool_idle_s", CONFIG_S, AT(pool_idle_s), "60s", 1, DAY_S,
 		"time without demand after which a pool shrinks to pool_min" },
 	{ NULL, "warm", CONFIG_LIST, AT(warm), "python, python:data, javascript", 0, 0,
-		"what is kept warm: language, language:profile, language@isolation" },
+		"what is kept warm: language, language:profile, language@isolation",
+		.is_entry = is_warm,
+		.entries = "LANGUAGE[:PROFILE][@vm or @container], names of at most 63 bytes" },
 	{ NULL, "history_max", CONFIG_NUMBER, AT(history_max), "100000", 0, 100000000,
 		"runs that are remembered" },
 

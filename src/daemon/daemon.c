@@ -12,7 +12,14 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { EXIT_TROUBLE = 125, READY_LOOK_MS = 100, DRAIN_LOOK_MS = 50, FIRST_WORD_MS = 250 };
+enum {
+	EXIT_TROUBLE = 125,
+	READY_LOOK_MS = 100,
+	DRAIN_LOOK_MS = 50,
+	FIRST_WORD_MS = 250,
+	/* For what was broken off: a cell that does not obey is killed after two seconds, and answers take a moment. */
+	LAST_WORD_MS = 3000,
+};
 
 /* A socket on the loop. */
 struct door {
@@ -34,6 +41,7 @@ struct daemon {
 	uv_poll_t settings; /* that the supervisor sends */
 	int64_t drain_began_ms;
 	int64_t drain_ends_ms;
+	bool is_late; /* what did not end in that time was broken off */
 	int status;
 };
 
@@ -141,15 +149,24 @@ static void stop(struct daemon *d)
 	uv_walk(&d->loop, close_handle, NULL);
 }
 
+static bool is_drained(const struct daemon *d)
+{
+	return service_is_idle(&d->service) && !has_exchanges(d) && !may_hear_from_somebody(d);
+}
+
 static void on_draining(uv_timer_t *timer)
 {
 	struct daemon *d = timer->data;
-	bool is_late = (int64_t)uv_now(&d->loop) > d->drain_ends_ms;
+	int64_t now_ms = (int64_t)uv_now(&d->loop);
 
-	if (!is_late &&
-		(!service_is_idle(&d->service) || has_exchanges(d) || may_hear_from_somebody(d)))
+	if (!is_drained(d) && now_ms <= d->drain_ends_ms + (d->is_late ? LAST_WORD_MS : 0))
 		return;
-	log_info("daemon.ending", { "late", .number = is_late });
+	if (!is_drained(d) && !d->is_late) {
+		d->is_late = true;
+		service_break_off(&d->service);
+		return;
+	}
+	log_info("daemon.ending", { "late", .number = d->is_late });
 	stop(d);
 }
 
@@ -264,7 +281,6 @@ static int begin(struct daemon *d, struct err *e)
 	d->api = (struct api){
 		.service = &d->service,
 		.is_loopback = d->start->is_loopback,
-		.needs_keys = !d->start->is_loopback && !d->start->config->no_auth,
 		.is_guarded = d->start->is_guarded,
 		.owner_uid = d->start->owner_uid,
 	};

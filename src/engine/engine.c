@@ -157,7 +157,7 @@ const char *engine_no_kvm(struct hotcell *h)
 	h->has_asked_for_kvm = true;
 	if (h->start_warden) { /* by somebody who sees more of the machine than we do */
 		snprintf(h->no_kvm, sizeof(h->no_kvm), "%s",
-			h->has_kvm ? "" : "a vm needs /dev/kvm");
+			h->has_kvm ? "" : "there are no vms here");
 	} else {
 		auto_close int fd = kvm_open(&e);
 

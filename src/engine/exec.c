@@ -1,5 +1,6 @@
 #include "engine/exec.h"
 
+#include "base/clock.h"
 #include "base/own.h"
 #include "engine/request.h"
 
@@ -149,6 +150,7 @@ static void fill_warm(const struct hotcell_work *work, struct msg_exec *m)
 
 static int send_exec(struct hotcell_work *work, const struct msg_exec *m, struct err *e)
 {
+	work->asked_us = clock_now_us();
 	put_exec(&work->engine->out, m);
 	if (work->engine->out.overflow)
 		return err_set(e, ERR_LIMIT, "arguments and environment together are over %d bytes",

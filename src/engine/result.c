@@ -1,3 +1,4 @@
+#include "base/clock.h"
 #include "engine/request.h"
 
 #include <signal.h>
@@ -173,6 +174,9 @@ void result_complete(struct hotcell_work *work)
 	if (r->reason == HOTCELL_TIMEOUT)
 		r->exit_code = -1;
 	r->duration_us = work->exited.wall_us;
+	/* Nobody told how long it took. */
+	if (work->ended_without_exit && work->asked_us)
+		r->duration_us = work->quiet_us + (uint64_t)(clock_now_us() - work->asked_us);
 	if (work->request.keep)
 		r->state = work->exited.kept ? HOTCELL_STATE_KEPT : HOTCELL_STATE_LOST;
 	r->warm = work->profile || work->exited.waited;

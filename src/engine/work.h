@@ -57,8 +57,8 @@ struct hotcell_work {
 	bool may_be_quiet; /* that machine may have it without the keeper (wire/vmm_warm.h) */
 	bool is_quiet;     /* it has it so */
 	bool has_gone_out; /* it had */
-	int64_t asked_us;  /* since then */
-	uint64_t quiet_us; /* for so long */
+	int64_t asked_us;  /* when it was asked to begin, in this way or by the keeper */
+	uint64_t quiet_us; /* for so long it was quiet */
 	bool clears;       /* a cell that it does not own is emptied after it */
 	int snapshot_fd;   /* of that; or to be filled, if it runs to make one; -1 */
 	char *entry;

@@ -258,11 +258,17 @@ static enum next after_answer(struct conn *conn)
 	return CLOSE;
 }
 
+static size_t answer_bytes(const struct http_exchange *x)
+{
+	return x->answer_head.cap + x->sending.cap + x->queue.cap;
+}
+
 static enum next send_answer(struct conn *conn)
 {
 	enum sending sending = sending_go_on(conn->x);
 
 	want_room(conn, sending == SENDING_FULL);
+	exchange_set_waiting(conn->x, sending == SENDING_FULL ? answer_bytes(conn->x) : 0);
 	if (sending != SENDING_FULL)
 		clocked_remove(conn);
 	switch (sending) {

@@ -41,6 +41,7 @@ void exchange_end(struct conn *conn, bool complete)
 	leave_rooms(x);
 	if (x->is_told)
 		h->options.handlers.on_end(h->options.handlers.context, x, complete);
+	exchange_set_waiting(x, 0);
 	h->exchange_count--;
 	h->body_bytes -= x->body.len;
 	own_close(&x->file_fd);
@@ -73,6 +74,12 @@ void exchange_refuse(struct http_exchange *x, unsigned status, const char *why)
 	buf_addf(&text, "{\"detail\":\"%s\"}",
 		why); /* our own words: nothing in them needs escapes */
 	http_reply(x, status, "application/json", text.data, text.len);
+}
+
+void exchange_set_waiting(struct http_exchange *x, size_t bytes)
+{
+	x->conn->http->answer_bytes += bytes - x->waiting_bytes;
+	x->waiting_bytes = bytes;
 }
 
 void exchange_break(struct http_exchange *x)

@@ -272,6 +272,18 @@ static unsigned check_framing(struct http_exchange *x, const char **ret_why)
 	return 0;
 }
 
+/* Who asks, from where and with what is told once: of two, somebody in between may have looked at the other. */
+static bool tells_twice(const struct http_exchange *x)
+{
+	static const char *const once[] = { "Authorization", "X-API-Key", "Origin",
+		"Content-Type" };
+
+	for (size_t i = 0; i < COUNT(once); i++)
+		if (http_header_count(x, once[i]) > 1)
+			return true;
+	return false;
+}
+
 static unsigned check_rest(struct http_exchange *x, const char **ret_why)
 {
 	unsigned hosts = http_header_count(x, "Host");
@@ -280,6 +292,11 @@ static unsigned check_rest(struct http_exchange *x, const char **ret_why)
 
 	if (hosts > 1 || (hosts == 0 && !x->is_1_0)) {
 		*ret_why = "There must be one Host header.";
+		return 400;
+	}
+	if (tells_twice(x)) {
+		*ret_why =
+			"There must be one Authorization, X-API-Key, Origin and Content-Type header at most.";
 		return 400;
 	}
 	if (expects > 1 || (expects && strcasecmp(http_header(x, "Expect"), "100-continue") != 0)) {

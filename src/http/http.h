@@ -7,7 +7,8 @@
  *	                           ──▶  on_end, always, exactly once: after it the exchange is no more
  *
  * Nothing here blocks but on the disk, and nothing grows without bound: a body has its limit before it is read, all
- * bodies together have one, and whoever streams asks http_queued() before it makes more.
+ * bodies together have one, all answers that wait to be read have one, and whoever streams asks http_queued() before it
+ * makes more.
  *
  * A client that goes away while it is waited for (no answer yet, or a stream with nothing to send) is noticed at once:
  * on_end, not complete. One that only says that it will send no more (a half-closed socket) still gets its answer,
@@ -18,9 +19,9 @@
  * http_send() tells.
  *
  * What is malformed or could be read in two ways is refused here, with 400 or what is right, and the connection is
- * closed: two Content-Length or Host, Content-Length beside Transfer-Encoding, another encoding than chunked, lines
- * that end in LF alone, folded headers, control characters, bytes in a target that belong escaped. Every refusal is one
- * answer like any other. After a body in chunks a connection is always closed: no byte behind it can become another
+ * closed: two Content-Length, Host, Authorization, X-API-Key, Origin or Content-Type, Content-Length beside
+ * Transfer-Encoding, another encoding than chunked, lines that end in LF alone, folded headers, control characters,
+ * bytes in a target that belong escaped. Every refusal is one answer like any other. After a body in chunks a connection is always closed: no byte behind it can become another
  * request. */
 #ifndef HOTCELL_HTTP_HTTP_H
 #define HOTCELL_HTTP_HTTP_H
@@ -72,6 +73,9 @@ struct http_options {
 	unsigned request_s;
 	size_t body_max;   /* in memory, unless on_headers says otherwise. 0: 1 MiB */
 	size_t bodies_max; /* of all exchanges together; over it 503. 0: 256 MiB */
+	/* Of all answers that wait for their readers. Over it the slowest reader is closed, but never the last one: who
+	 * reads at a good pace is not made to wait for those who do not, whoever they are. 0: 256 MiB */
+	size_t answers_max;
 	struct http_handlers handlers;
 };
 

@@ -115,6 +115,7 @@ struct http {
 	struct leaving *newest_leaving;
 	unsigned linger_count;
 	size_t body_bytes;
+	size_t answer_bytes;         /* of answers that wait for room in their sockets */
 	struct http_exchange *rooms; /* to be told that there is room */
 	bool is_stopping;
 	bool is_closing;
@@ -178,6 +179,7 @@ struct http_exchange {
 	unsigned pieces_count;
 	size_t pieces_bytes;
 	uint64_t sent_bytes;
+	size_t waiting_bytes; /* what it has in answer_bytes */
 	char chunk_line[24];
 	int file_fd; /* -1: none */
 	uint64_t file_at;
@@ -227,6 +229,8 @@ struct http_exchange *exchange_new(struct conn *conn);
 void exchange_end(struct conn *conn, bool complete);
 /* Has it answered, by on_refused or in plain words; afterwards the connection is closed. */
 void exchange_refuse(struct http_exchange *x, unsigned status, const char *why);
+/* So much memory is held by its answer, while that waits for its reader. */
+void exchange_set_waiting(struct http_exchange *x, size_t bytes);
 /* Nobody is there to be answered, or nothing can be: it ends. */
 void exchange_break(struct http_exchange *x);
 

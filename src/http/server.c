@@ -22,7 +22,8 @@
 enum {
 	ACCEPTS_MAX = 64, /* in one turn */
 	EVENTS_MAX = 64,
-	ROUNDS_MAX = 8,           /* of turns */
+	ROUNDS_MAX = 8, /* of turns */
+	QUICK_BYTES = 64 * 1024,
 	ACCEPT_PAUSE_US = 100000, /* when there is no room in the kernel for another connection */
 };
 
@@ -62,6 +63,42 @@ static void end_slow_readers(struct http *h, int64_t now_us)
 		}
 		conn->size_then = size;
 		clocked_add(&h->writers, conn);
+	}
+}
+
+/* How long it would take for the rest, at the pace so far. Who has just begun is taken for quick. */
+static double time_left(const struct conn *conn, int64_t now_us)
+{
+	uint64_t taken = conn->x->sent_bytes - conn->size_then + QUICK_BYTES;
+
+	return (double)http_queued(conn->x) * (double)(now_us - conn->since_us) / (double)taken;
+}
+
+/* NULL if there is no other. */
+static struct conn *find_slowest_reader(const struct http *h)
+{
+	int64_t now_us = clock_now_us();
+	struct conn *slowest = NULL;
+	unsigned count = 0;
+
+	for (struct conn *conn = h->writers.oldest; conn; conn = conn->newer) {
+		if (conn->x->is_broken)
+			continue;
+		count++;
+		if (!slowest || time_left(conn, now_us) > time_left(slowest, now_us))
+			slowest = conn;
+	}
+	return count > 1 ? slowest : NULL;
+}
+
+/* In a minute many who hardly read can be sent more than there is memory. */
+static void bound_answers(struct http *h)
+{
+	struct conn *slowest;
+
+	while (h->answer_bytes > h->options.answers_max && (slowest = find_slowest_reader(h))) {
+		exchange_set_waiting(slowest->x, 0);
+		exchange_break(slowest->x);
 	}
 }
 
@@ -245,6 +282,7 @@ void http_flush(struct http *h)
 {
 	for (int i = 0; i < ROUNDS_MAX && (h->due || h->rooms); i++) {
 		take_turns(h);
+		bound_answers(h);
 		tell_rooms(h);
 	}
 }
@@ -304,6 +342,7 @@ static void set_defaults(struct http_options *o)
 	o->request_s = o->request_s ? o->request_s : 30;
 	o->body_max = o->body_max ? o->body_max : (size_t)1024 * 1024;
 	o->bodies_max = o->bodies_max ? o->bodies_max : (size_t)256 * 1024 * 1024;
+	o->answers_max = o->answers_max ? o->answers_max : (size_t)256 * 1024 * 1024;
 }
 
 /* Accepted sockets inherit these: no calls for each of them. Clients that vanish without a word are found after some

@@ -9,6 +9,7 @@
 #include "service/job.h"
 #include "service/service.h"
 #include "service/summary.h"
+#include "wire/limits.h"
 
 #include <fcntl.h>
 #include <jansson.h>
@@ -34,6 +35,7 @@ struct check {
 	char reason[REASON_MAX + 1];
 	size_t reason_len;
 	int status;
+	int signal; /* that ended it, or 0 */
 	bool has_exited;
 	bool output_ended;
 	bool is_late;
@@ -96,6 +98,26 @@ static json_t *files(const struct spec *spec)
 	return o;
 }
 
+static json_t *number(uint64_t asked, uint64_t by_default)
+{
+	return json_integer((json_int_t)(asked ? asked : by_default));
+}
+
+/* What holds for the run, asked for or not. */
+static json_t *limits(const struct job *job)
+{
+	const struct hotcell_limits *l = &job->spec.limits;
+	const struct hotcell_limits *usual = &job->service->limits;
+
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "cpu_ms",
+		number(l->cpu_ms, usual->cpu_ms), "memory_bytes",
+		number(l->memory_bytes, usual->memory_bytes), "processes",
+		number(l->processes, usual->processes), "disk_bytes",
+		number(l->disk_bytes, usual->disk_bytes), "output_bytes",
+		number(l->output_bytes, limit_table[LIMIT_OUTPUT_BYTES].by_default), "cpus",
+		l->cpus_milli ? json_real((double)l->cpus_milli / 1000) : json_null());
+}
+
 static char *describe(const struct job *job)
 {
 	static const char *const isolations[] = {
@@ -119,7 +141,9 @@ static char *describe(const struct job *job)
 	json_object_set_new(o, "isolation", json_string(isolations[spec->isolation]));
 	json_object_set_new(
 		o, "network", json_string(spec->network == HOTCELL_NETWORK_HOST ? "host" : "none"));
-	json_object_set_new(o, "timeout_ms", json_integer((json_int_t)spec->limits.wall_ms));
+	json_object_set_new(
+		o, "timeout_ms", number(spec->limits.wall_ms, job->service->limits.wall_ms));
+	json_object_set_new(o, "limits", limits(job));
 	text = json_dumps(o, JSON_COMPACT);
 	json_decref(o);
 	return text;
@@ -165,6 +189,16 @@ static void end(struct check *c)
 	begin_next(all);
 }
 
+/* The client is told that it was refused; that the program needs looking after is for whoever runs the service. */
+static void tell_trouble(const struct check *c)
+{
+	if (c->is_late)
+		log_error("check.late", { "id", .text = c->job->id });
+	else if (c->signal)
+		log_error("check.crashed", { "id", .text = c->job->id },
+			{ "signal", .number = c->signal });
+}
+
 /* Only a refusal has a reason that is waited for. */
 static void decide(struct check *c)
 {
@@ -173,6 +207,7 @@ static void decide(struct check *c)
 	if (!c->has_exited || (c->status != 0 && !c->output_ended) || list_is_empty(&c->link))
 		return;
 	c->reason[strcspn(c->reason, "\r\n")] = '\0';
+	tell_trouble(c);
 	if (job->state != JOB_CHECKING)
 		; /* cancelled meanwhile */
 	else if (c->is_late)
@@ -196,7 +231,8 @@ static void on_exited(uv_poll_t *process, int status, int events)
 		return;
 	uv_poll_stop(process);
 	c->has_exited = true;
-	c->status = info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
+	c->signal = info.si_code == CLD_EXITED ? 0 : info.si_status;
+	c->status = c->signal ? 128 + c->signal : info.si_status;
 	decide(c);
 }
 
@@ -307,7 +343,7 @@ static void ask(struct job *job)
 	all->going_on_count++;
 	init_handles(c, job->service->loop);
 	if (start(c, config->check, &e)) {
-		log_error("check.failed", { "text", .text = e.text });
+		log_error("check.failed", { "id", .text = job->id }, { "text", .text = e.text });
 		c->has_exited = c->output_ended = true;
 		c->status = 1;
 		snprintf(c->reason, sizeof(c->reason),

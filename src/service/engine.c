@@ -178,10 +178,10 @@ struct hotcell_language *engine_language(const struct engine *n, const char *nam
 
 /* ---- getting warm ---- */
 
-/* "python", "python:data", "python@container", "python:data@container". */
+/* "python", "python:data", "python@container", "python:data@container": the table of settings has seen to it. */
 struct warm_words {
-	char language[64];
-	char profile[64];
+	char language[CONFIG_WARM_NAME_MAX + 1];
+	char profile[CONFIG_WARM_NAME_MAX + 1];
 	enum hotcell_isolation isolation;
 };
 

@@ -59,7 +59,7 @@ static void add_to_history(struct runs *r, const struct job *job)
 	store_add_run(r->service->store, &run);
 }
 
-void runs_end(struct runs *r, struct job *job)
+static void note(struct runs *r, const struct job *job)
 {
 	log_info("run.ended", { "id", .text = job->id }, { "owner", .text = job->caller.owner },
 		{ "language", .text = job->result ? job->result->language : "-" },
@@ -69,6 +69,11 @@ void runs_end(struct runs *r, struct job *job)
 		{ "queue_us", .number = job->started_us ? job->started_us - job->submitted_us : 0 },
 		{ "wall_us", .number = job->result ? (int64_t)job->result->duration_us : 0 });
 	add_to_history(r, job);
+}
+
+void runs_end(struct runs *r, struct job *job)
+{
+	note(r, job);
 	job->references++;
 	list_add_last(&r->ended, &job->recent);
 	r->ended_count++;
@@ -98,12 +103,50 @@ void runs_tick(struct runs *r)
 	}
 }
 
-void runs_cancel_all(struct runs *r)
+/* Those that end are forgotten, some of them at once; and one that ends may let another begin. */
+static struct job **hold_all(struct runs *r, size_t *ret_count)
 {
+	struct job **all = xalloc((r->by_id.count + 1) * sizeof(*all));
 	struct job *job;
 	size_t at = 0;
 
-	while ((job = map_next(&r->by_id, &at)))
-		if (job->state != JOB_DONE)
-			job_abandon(job);
+	*ret_count = 0;
+	while ((job = map_next(&r->by_id, &at))) {
+		if (job->state == JOB_DONE)
+			continue;
+		job->references++;
+		all[(*ret_count)++] = job;
+	}
+	return all;
+}
+
+void runs_cancel_all(struct runs *r)
+{
+	size_t count;
+	auto_free struct job **all = hold_all(r, &count);
+
+	/* Who waits first: none of them is to begin. */
+	for (size_t i = 0; i < count; i++)
+		if (all[i]->state < JOB_RUNNING)
+			job_cancel(all[i]);
+	for (size_t i = 0; i < count; i++) {
+		job_cancel(all[i]);
+		job_release(all[i]);
+	}
+}
+
+void runs_abandon_all(struct runs *r)
+{
+	size_t count;
+	auto_free struct job **all = hold_all(r, &count);
+
+	for (size_t i = 0; i < count; i++) {
+		struct job *job = all[i];
+
+		job_abandon(job);
+		snprintf(job->failure.text, sizeof(job->failure.text), "the service has ended");
+		job->ended_us = clock_now_us();
+		note(r, job);
+		job_release(job);
+	}
 }

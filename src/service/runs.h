@@ -26,8 +26,10 @@ void runs_add(struct runs *r, struct job *job);
 void runs_end(struct runs *r, struct job *job);
 /* Of this owner; NULL if there is none. */
 struct job *runs_find(const struct runs *r, const char *id, const char *owner);
-/* The service ends: none of them goes on. */
+/* The service is to end: all of them are cancelled, and whoever waits for one gets its answer. */
 void runs_cancel_all(struct runs *r);
+/* It ends: none of them goes on, and nobody is told but the log and the history. */
+void runs_abandon_all(struct runs *r);
 /* Every second. */
 void runs_tick(struct runs *r);
 

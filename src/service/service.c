@@ -125,6 +125,11 @@ void service_drain(struct service *s)
 	s->is_draining = true;
 }
 
+void service_break_off(struct service *s)
+{
+	runs_cancel_all(&s->runs);
+}
+
 bool service_is_idle(const struct service *s)
 {
 	return s->admission.running == 0 && s->admission.queued == 0 && store_queued(s->store) == 0;
@@ -147,7 +152,7 @@ void service_close(struct service *s)
 {
 	sessions_close(&s->sessions);
 	checks_close(&s->checks);
-	runs_cancel_all(&s->runs);
+	runs_abandon_all(&s->runs);
 	pools_close(&s->pools);
 	cache_close(&s->cache);
 	runs_close(&s->runs);

@@ -65,7 +65,9 @@ void service_set_config(struct service *s, struct config *config);
 /* Refuses what is new from now on. service_is_idle() tells when all is done. */
 void service_drain(struct service *s);
 bool service_is_idle(const struct service *s);
-/* Cancels what still runs, ends sessions, writes what waits. */
+/* Cancels what still runs; whoever waits for it gets its answer. */
+void service_break_off(struct service *s);
+/* Abandons what still runs, ends sessions, writes what waits. */
 void service_close(struct service *s);
 /* Whether it can serve as it should: "" or why not. */
 const char *service_not_ready(struct service *s);

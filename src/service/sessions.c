@@ -505,10 +505,32 @@ void session_end(struct session *session, const char *why)
 	end(session, why);
 }
 
+struct deletion {
+	struct session *session;
+	store_done *done;
+	void *context;
+};
+
+static void on_removed(void *context, const struct err *e)
+{
+	struct deletion *d = context;
+
+	/* One that nobody waits for is not told that it failed either, and would stay for nobody. */
+	if (!e || !d->done)
+		end(d->session, "it was deleted");
+	if (d->done)
+		d->done(d->context, e);
+	session_release(d->session);
+	free(d);
+}
+
 void session_delete(struct session *session, store_done *done, void *context)
 {
-	store_remove_session(session->service->store, session->id, done, context);
-	end(session, "it was deleted");
+	struct deletion *d = xalloc(sizeof(*d));
+
+	*d = (struct deletion){ session, done, context };
+	session_hold(session);
+	store_remove_session(session->service->store, session->id, on_removed, d);
 }
 
 static const char *reason_to_end(const struct session *session, double now_s)

@@ -148,7 +148,7 @@ int session_new(struct service *s, const struct caller *caller, struct session_c
 /* NULL with *e: there is none of that name and owner; the text says what became of it. */
 struct session *session_find(
 	struct service *s, const char *id, const char *owner, struct hotcell_error *e);
-/* Ends it, as its owner wishes; `done` as of the store. */
+/* Ends it, as its owner wishes, once the store has forgotten it; if that fails it lives on. `done` as of the store. */
 void session_delete(struct session *session, store_done *done, void *context);
 /* Ends it otherwise: what runs is cancelled, what waits is told. `why` for those who come late. */
 void session_end(struct session *session, const char *why);

@@ -96,7 +96,7 @@ const char *const query_texts[QUERY_COUNT] = {
 			   " WHERE hash = ? AND revoked = 0",
 	[QUERY_KEY_LIST] = "SELECT id, name, rights, created, revoked FROM keys"
 			   " ORDER BY revoked > 0, created, id LIMIT ?",
-	[QUERY_KEY_ANY] = "SELECT 1 FROM keys WHERE revoked = 0 LIMIT 1",
+	[QUERY_KEY_ANY] = "SELECT 1 FROM keys LIMIT 1",
 
 	[QUERY_LANGUAGE_PUT] =
 		"REPLACE INTO languages (id, owner, yaml, created) VALUES (?, ?, ?, ?)",

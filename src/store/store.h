@@ -133,8 +133,8 @@ int store_revoke_key(struct store *s, const char *name, double now_s, struct err
 /* The key with this hash that is not revoked. */
 int store_find_key(struct store *s, const uint8_t hash[32], struct store_key *ret, struct err *e);
 int store_list_keys(struct store *s, struct store_key **ret, size_t *ret_count, struct err *e);
-/* Whether there is any that is good; true also if that cannot be read, so that no door opens. */
-/* Of a few milliseconds ago: every request asks. */
+/* Whether there ever was one: a revoked one counts, or to revoke the last would let everybody in. True also if that
+ * cannot be read, so that no door opens. Of a few milliseconds ago: every request asks. */
 bool store_has_keys(struct store *s);
 void store_key_free(struct store_key *key);
 void store_keys_free(struct store_key *keys, size_t count);

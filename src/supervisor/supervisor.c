@@ -2,9 +2,9 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/kvm.h"
 #include "base/log.h"
 #include "base/notify.h"
-#include "base/kvm.h"
 #include "base/own.h"
 #include "base/spawn.h"
 #include "supervisor/demote.h"
@@ -12,6 +12,7 @@
 #include "supervisor/places.h"
 #include "supervisor/seal.h"
 #include "wire/mounts.h"
+#include "wire/vmm_start.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -377,6 +378,16 @@ static int pass_settings(const struct supervisor *s, struct err *e)
 	return 0;
 }
 
+static void tell_later(const struct config *old, const struct config *c)
+{
+	auto_buf struct buf names = { 0 };
+
+	config_list_later(old, c, &names);
+	if (names.len)
+		log_warning("config.later", { "settings", .text = names.data },
+			{ "text", .text = "these hold when the service is started again" });
+}
+
 /* They are ours, too: wardens are started by them, and the next daemon. */
 static void read_settings_again(struct supervisor *s)
 {
@@ -386,6 +397,7 @@ static void read_settings_again(struct supervisor *s)
 	tell_reloading();
 	c = s->options->read_config(s->options->context, &e);
 	if (c) {
+		tell_later(s->config, c);
 		config_keep_places(s->config, c);
 		config_free(s->own_config);
 		s->config = s->start.config = s->own_config = c;
@@ -478,15 +490,43 @@ static int keep_running(struct supervisor *s, struct err *e)
 
 /* ---- beginning ---- */
 
-/* Each cell has a few descriptors here, and each connection one. */
-static void raise_files_limit(void)
+/* Each cell has a few descriptors here, and each connection one; and a vm takes some, which only root can have where the
+ * limit is lower. Returns whether there are so many. */
+static bool raise_files_limit(void)
 {
 	struct rlimit files;
 
 	if (getrlimit(RLIMIT_NOFILE, &files))
-		return;
+		return true;
 	files.rlim_cur = files.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &files);
+	if (files.rlim_max >= VMM_FDS_MAX)
+		return true;
+	files.rlim_cur = files.rlim_max = VMM_FDS_MAX;
+	return setrlimit(RLIMIT_NOFILE, &files) == 0;
+}
+
+static bool has_kvm(void)
+{
+	struct err e = { 0 };
+	auto_close int fd = kvm_open(&e);
+
+	return fd >= 0;
+}
+
+/* Where there are none, runs that leave it open have a container: so what a warden would miss is asked for here. */
+static bool find_vms(void)
+{
+	bool has_files = raise_files_limit();
+
+	if (!has_kvm())
+		return false;
+	if (!has_files)
+		log_warning("serve.no_vms",
+			{ "text",
+				.text = "a vm takes more open files than the hard limit (ulimit -Hn)" },
+			{ "takes", .number = VMM_FDS_MAX });
+	return has_files;
 }
 
 static int open_signals(struct supervisor *s, struct err *e)
@@ -502,24 +542,15 @@ static int open_signals(struct supervisor *s, struct err *e)
 	return s->signal_fd < 0 ? err_sys(e, "signalfd") : 0;
 }
 
-static bool has_kvm(void)
-{
-	struct err e = { 0 };
-	auto_close int fd = kvm_open(&e);
-
-	return fd >= 0;
-}
-
 static int begin(struct supervisor *s, struct err *e)
 {
 	struct daemon_start *start = &s->start;
 
-	raise_files_limit();
+	start->has_kvm = find_vms();
 	start->config = s->options->config;
 	start->owner_uid = geteuid();
 	s->uid = geteuid();
 	s->gid = getegid();
-	start->has_kvm = has_kvm();
 	if (places_find(&s->places, e) ||
 		(geteuid() == 0 && config_find_user(s->config, &s->uid, &s->gid, e)) ||
 		config_make_state_dir(s->config, e) || open_signals(s, e))

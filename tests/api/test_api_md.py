@@ -19,6 +19,9 @@ import pytest
 TEXT = (harness.ROOT / "docs/API.md").read_text()
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
+# There is a key for the examples that show one, and the others need none.
+SERVICE = {"no_auth": True}
+
 # Fields whose values depend on the machine, or on the moment.
 VARIES = {"isolation", "warm", "hotcell_version", "duration_ms", "cpu_ms", "peak_memory_bytes", "wall_us", "queue_us",
           "queue_ms", "upload_time", "expires_at", "created", "submitted", "limits_not_enforced"}
@@ -81,7 +84,7 @@ def named(ran):
 
 
 @pytest.fixture(scope="module")
-def ran(service, tmp_path_factory):
+def ran(service, keys, tmp_path_factory):
     """All examples, in order; one needs what those before it have made."""
     where = tmp_path_factory.mktemp("examples")
     (where / "bin").mkdir()
@@ -89,7 +92,7 @@ def ran(service, tmp_path_factory):
     curl.write_text(CURL % "/usr/bin/curl")
     curl.chmod(0o755)
     env = {"PATH": f"{where}/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HOTCELL": f"http://127.0.0.1:{service.port}",
-           "HOTCELL_SOCKET": str(service.socket_path), "KEY": "hc_none",
+           "HOTCELL_SOCKET": str(service.socket_path), "KEY": keys.add("reader"),
            "CURL_HEADERS": str(where / "headers"), "CURL_SAID": str(where / "said")}
     return [run(example, where, env) for example in EXAMPLES]
 

@@ -6,6 +6,7 @@ import signal
 import pytest
 
 import harness
+from sessions import Session
 
 CHECK = r"""#!/usr/bin/python3 -I
 import json, os, sys, time
@@ -70,6 +71,24 @@ def test_it_sees_all_that_may_be_run(service):
     assert seen["files"] == [{"path": "a.sh", "content": "echo hi"}, {"path": "b", "content_base64": "/w=="}]
 
 
+def test_it_sees_the_limits_that_hold(service):
+    def seen():
+        return json.loads((service.state_dir / "seen").read_text())["limits"]
+
+    service.execute("print(1)")
+    usual = seen()
+    assert {name: usual[name] for name in ("memory_bytes", "processes", "output_bytes", "cpus")} == {
+        "memory_bytes": 256 << 20, "processes": 64, "output_bytes": 64 << 20, "cpus": None}
+    assert usual["cpu_ms"] > 0 and usual["disk_bytes"] > 0
+    asked = {"cpu_ms": 1500, "memory_bytes": 100 << 20, "processes": 7, "disk_bytes": 1 << 20, "output_bytes": 5000,
+             "cpus": 0.5}
+    service.post("/v1/execute", {"code": "print(1)", "limits": asked})
+    assert seen() == asked
+    with Session(service, limits={"processes": 9}) as session:
+        session.execute("print(1)", limits={"cpu_ms": 1500})
+        assert seen() == {**usual, "processes": 9, "cpu_ms": 1500}
+
+
 def test_it_dies_with_the_service():
     def prepare(service):
         (service.directory / "check").write_text(LINGERS)
@@ -95,12 +114,19 @@ def test_it_refuses_with_its_reason(service):
 
 
 def test_no_reason_is_no_leave(service):
+    before = len(service.log())
     assert "gave no reason" in refused(service, "silent")
+    assert "check." not in service.log()[before:]
     assert "gave no reason" in refused(service, "crash")
+    newest = service.get("/v1/runs?limit=1").json()["runs"][0]["id"]
+    assert f"check.crashed id={newest} signal=11" in service.log()[before:]
 
 
 def test_one_that_hangs_refuses(service):
+    before = len(service.log())
     assert "took too long" in refused(service, "hang")
+    newest = service.get("/v1/runs?limit=1").json()["runs"][0]["id"]
+    assert f"check.late id={newest}" in service.log()[before:]
 
 
 def test_whatever_it_says_does_no_harm(service):

@@ -67,14 +67,34 @@ def test_who_waits_for_a_place_is_served_too():
         assert calls[1].result()["stdout"] == "2\n"
 
 
-def test_what_takes_too_long_is_broken_off():
-    with harness.Running(drain_s=1) as service:
-        call = run_in_background(service, 40)
+def test_what_takes_too_long_is_broken_off_with_an_answer():
+    """Whoever waits for it is told, and it stands in the log and in the history."""
+    slow = {"code": SLEEP.format(40), "timeout_ms": 50000}
+    with harness.Running(drain_s=1, running_max=5) as service:
+        session = service.post("/v1/sessions", {}).json()["session_id"]
+        runs = [{"code": "print('quick')"}, slow]
+        calls = [harness.Background(lambda path=path, body=body: service.post(path, body)) for path, body in (
+            ("/v1/execute", slow), (f"/v1/sessions/{session}/execute", slow), ("/v1/execute/stream", slow),
+            ("/v1/batch", {"runs": runs}))]
+        lines = harness.Background(lambda: service.post("/v1/batch", {"runs": runs, "stream": True}))
+        harness.wait_until(lambda: service.metrics()["hotcell_runs_running"] == 5 and
+                           service.log().count("run.ended") == 2, "all of them run")
+        waiting = harness.Background(lambda: service.post("/v1/execute", slow))
+        harness.wait_until(lambda: service.metrics()["hotcell_runs_queued"] == 1, "one waits")
         drain(service)
-        try:
-            assert call.result().status != 200
-        except (OSError, http.client.HTTPException):
-            pass
+        plain, kept, stream, batch = (call.result() for call in calls)
+        for reply in (plain, kept):
+            assert (reply.status, reply.json()["reason"], reply.json()["stdout"]) == (200, "cancelled", "begun\n")
+        assert b"event: result" in stream.body and b'"cancelled"' in stream.body, stream
+        assert [run["reason"] for run in batch.json()["results"]] == ["exited", "cancelled"]
+        assert lines.result().body.count(b'"cancelled"') == 1
+        assert waiting.result().status == 503 and "cancelled" in waiting.result().detail()
+        service.stop()
+        assert service.log().count("run.ended") == 8
+        assert service.log().count("reason=cancelled") == 5
+        service.start()
+        history = service.get("/v1/runs?limit=100").json()["runs"]
+        assert [run.get("reason") for run in history].count("cancelled") == 5 and len(history) == 8
 
 
 def test_a_second_signal_insists():
@@ -118,13 +138,15 @@ def test_sighup_reads_languages_and_settings_again():
         (service.directory / "languages" / "shout.yaml").write_text(
             "\n".join("id: shout" if line.startswith("id:") else line for line in source.splitlines()
                       if not line.startswith(("aliases:", "extensions:"))) + "\n")
-        service.config_file.write_text("timeout_max_ms: 7s\n")
+        service.config_file.write_text("timeout_max_ms: 7s\nconnections_max: 77\nuser: somebody\n")
         service.signal(signal.SIGHUP)
         harness.wait_until(lambda: service.post("/v1/execute", {"code": "1", "timeout_ms": 6000}).status == 200,
                            "the new setting holds")
         harness.wait_until(lambda: service.post("/v1/execute", {"code": "echo 1", "language": "shout"}).status == 200,
                            f"the new language is there:\n{service.log()}", 20)
         assert service.execute("echo new", language="shout")["stdout"] == "new\n"
+        # What holds from the next start on only is named.
+        assert "config.later settings=user,connections_max " in service.log()
         # What went on was left alone.
         assert call.result().json()["stdout"] == "begun\nended\n"
         # And again, with a mistake: the old settings stay.

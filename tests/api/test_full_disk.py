@@ -67,3 +67,23 @@ def test_a_session_s_file_that_finds_no_room_is_507_and_stays(service):
         for file_id in stored:
             assert service.delete(f"/v1/files/{file_id}").status == 204
         assert len(session.get("/files/big").body) == 3000000
+
+
+def test_a_session_that_cannot_be_deleted_is_there(service):
+    """What answers 507 has not happened; what has happened answers 204."""
+    opened = [Session(service, strategy="pool") for _ in range(20)]
+    filling = service.options["state_dir"].parent / "filling"
+    replies = []
+    try:
+        with filling.open("wb", 0) as file, pytest.raises(OSError):
+            while True:
+                file.write(bytes(4096))
+        for session in opened:
+            replies.append(session.delete())
+            assert session.get().status == (404 if replies[-1].status == 204 else 200), replies[-1]
+    finally:
+        filling.unlink()
+    assert {reply.status for reply in replies} <= {204, 507} and replies[-1].status == 507, replies
+    for session in opened:
+        assert session.delete().status in (204, 404)
+        assert session.get().status == 404

@@ -3,6 +3,7 @@ import uuid
 
 import pytest
 
+import conftest
 import harness
 
 SERVICE = {"allow_process": True, "allow_host_network": True, "running_max": 4}
@@ -21,9 +22,29 @@ def client(service, keys):
 def test_without_keys_everybody_on_this_machine_may_come_in():
     with harness.Running() as service:
         assert service.execute("print(1)")["stdout"] == "1\n"
-        # A key that nobody knows does no harm there: clients often have one set.
+        # But who shows a key wants to be its owner, and there is none.
         other = harness.Client(service.port, key="sk-whatever")
-        assert other.execute("print(1)")["stdout"] == "1\n"
+        assert other.post("/v1/execute", {"code": "1"}).status == 401
+
+
+def test_to_revoke_the_last_key_lets_nobody_in():
+    with harness.Running() as service:
+        keys = conftest.Keys(service)
+        fired = harness.Client(service.port, key=keys.add("z"))
+        assert fired.get("/v1/files").status == 200
+        keys.revoke("z")
+        for _ in range(2):
+            for client in (fired, service):
+                assert client.get("/v1/files").status == 401
+                assert client.post("/v1/execute", {"code": "1"}).status == 401
+            assert service.local.get("/v1/files").status == 200
+            service.stop()
+            service.start()
+        service.stop()
+        service.options["no_auth"] = True
+        service.start()
+        assert service.get("/v1/files").status == 200
+        assert fired.get("/v1/files").status == 401
 
 
 @pytest.mark.parametrize("headers", [
@@ -48,10 +69,34 @@ def test_the_local_user_needs_none_on_the_socket(service, client):
     assert service.local.execute("print(1)")["stdout"] == "1\n"
 
 
+def test_a_key_counts_on_the_socket_too(service, client, keys):
+    local = harness.Client(None, service.socket_path, key=keys.add("on-the-socket"))
+    file_id = local.upload("a", b"x")
+    assert [file["file_id"] for file in local.get("/v1/files").json()["files"]] == [file_id]
+    assert service.local.get(f"/v1/files/{file_id}").status == 404
+    keys.revoke("on-the-socket")
+    assert local.get("/v1/files").status == 401
+    assert service.local.get("/v1/files").status == 200
+
+
 def test_a_key_may_be_sent_in_two_ways(service, client, keys):
     key = keys.add("two-ways")
     for headers in ({"Authorization": f"Bearer {key}"}, {"authorization": f"bearer   {key}"}, {"X-API-Key": key}):
         assert service.post("/v1/execute", {"code": "print(1)"}, headers=headers).status == 200
+
+
+def test_two_keys_are_nobodys(service, client, keys):
+    """Whose is it? Somebody in between may have looked at the other one."""
+    one, two = keys.add("pair-one"), keys.add("pair-two")
+    head = "GET /v1/files HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+    for both, status in ((f"Authorization: Bearer {one}\r\nX-API-Key: {two}", 400),
+                         (f"Authorization: Bearer {one}\r\nX-API-Key: wrong", 400),
+                         (f"X-API-Key: {one}\r\nX-API-Key: {two}", 400),
+                         (f"Authorization: Bearer {one}\r\nAuthorization: Bearer {one}", 400),
+                         (f"Authorization: Bearer {one}\r\nX-API-Key: {one}", 200),
+                         (f"Authorization: Basic eDp5\r\nX-API-Key: {one}", 200)):
+        answer = service.raw(f"{head}{both}\r\n\r\n".encode())
+        assert answer.startswith(f"HTTP/1.1 {status} ".encode()), (both, answer)
 
 
 def test_a_body_is_not_read_before_the_key(service, client):
@@ -211,7 +256,6 @@ class TestAddresses:
 
     def test_with_a_key_it_does_and_wants_it(self):
         with harness.Running(host="127.0.0.1") as service:
-            import conftest
             key = conftest.Keys(service).add("only")
             service.stop()
             service.options["host"] = "0.0.0.0"

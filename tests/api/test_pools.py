@@ -61,3 +61,17 @@ def test_what_is_to_be_warm_gets_so_under_load(wanted):
             stop.set()
             for thread in threads:
                 thread.join()
+
+
+@pytest.mark.skipif(not harness.HAS_KVM, reason="there are no vm cells here")
+def test_without_the_files_that_a_vm_takes_it_is_a_container():
+    def prepare(service):
+        drop = ["setpriv", "--bounding-set=-sys_resource"] if harness.IS_ROOT else []  # root could raise the limit
+        words = ["prlimit", "--nofile=1000:1000", *drop, *service.command()]
+        service.command = lambda: words
+
+    with harness.Running(prepare=prepare) as service:
+        assert service.execute("print(1)")["isolation"] == "container"
+        assert "serve.no_vms" in service.log() and "ulimit -Hn" in service.log()
+        reply = service.post("/v1/execute", {"code": "1", "isolation": "vm"})
+        assert reply.status == 400 and "open files" in reply.detail(), reply

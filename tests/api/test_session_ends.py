@@ -105,6 +105,7 @@ def test_a_cell_that_is_killed_under_a_run_is_told(service):
             pass
     done = running.result()
     assert done.status == 200 and done.json()["reason"] in ("cell_failed", "signaled", "cancelled"), done
+    assert done.json()["duration_ms"] > 0
     assert waiting.result().status in (200, 404)
     harness.wait_until(lambda: session.get().status == 404, "the session is gone")
 

@@ -91,6 +91,7 @@ def test_what_is_not_there_cannot_be_revoked(keys):
 
 def test_listing_makes_nothing(keys):
     assert (keys("list").out, keys("list", "--json").out.strip()) == ("", "[]")
+    assert f"there is no directory '{keys.where}'" in keys("list").err
     assert not keys.where.exists()
 
 

@@ -456,6 +456,11 @@ static void a_file_that_was_named_must_be_there(void **state)
 
 /* ---- values ---- */
 
+#define WANT_WARM                                                                                  \
+	"want a list of LANGUAGE[:PROFILE][@vm or @container], names of at most 63 bytes "         \
+	"(what is kept warm: language, language:profile, language@isolation)"
+#define LONG_NAME "a12345678901234567890123456789012345678901234567890123456789012"
+
 static void wrong_values_are_told_with_name_value_and_what_was_wanted(void **state)
 {
 	static const char *const rows[][2] = {
@@ -470,8 +475,8 @@ static void wrong_values_are_told_with_name_value_and_what_was_wanted(void **sta
 		{ "port:",
 			"f:1: port = '': want a number from 1 to 65535 (TCP port of the HTTP API)" },
 		{ "no_auth: maybe",
-			"f:1: no_auth = 'maybe': want yes or no (serve without keys, though the "
-			"address can be reached from other machines)" },
+			"f:1: no_auth = 'maybe': want yes or no (serve without a key too, "
+			"though there are keys or other machines can reach it)" },
 		{ "reuse: sometimes",
 			"f:1: reuse = 'sometimes': want same-owner, never or always (for whom a "
 			"machine is used again after it was reset)" },
@@ -490,12 +495,18 @@ static void wrong_values_are_told_with_name_value_and_what_was_wanted(void **sta
 		{ "user: ''",
 			"f:1: user = '': want text of 1 to 255 bytes (user that the service becomes "
 			"when it is started as root)" },
-		{ "warm: python",
-			"f:1: warm = 'python': want a list of texts (what is kept warm: language, "
-			"language:profile, language@isolation)" },
+		{ "warm: python", "f:1: warm = 'python': " WANT_WARM },
 		{ "cors_origins: [https://a.example, https://b.example/]",
 			"f:1: cors_origins = 'https://b.example/': want a list of origins without a "
 			"path, or * (web pages that may call the API, such as https://example.org)" },
+		{ "warm: [python, python@foo]", "f:1: warm = 'python@foo': " WANT_WARM },
+		{ "warm: [python@]", "f:1: warm = 'python@': " WANT_WARM },
+		{ "warm: ['python:']", "f:1: warm = 'python:': " WANT_WARM },
+		{ "warm: ['@vm']", "f:1: warm = '@vm': " WANT_WARM },
+		{ "warm: [python@vm@vm]", "f:1: warm = 'python@vm@vm': " WANT_WARM },
+		{ "warm: ['python:" LONG_NAME "x@vm']",
+			"f:1: warm = 'python:" LONG_NAME "x@vm': " WANT_WARM },
+		{ "warm: [" LONG_NAME "x]", "f:1: warm = '" LONG_NAME "x': " WANT_WARM },
 		{ "cors_origins: [a.example]",
 			"f:1: cors_origins = 'a.example': want a list of origins without a "
 			"path, or * (web pages that may call the API, such as https://example.org)" },

@@ -142,7 +142,18 @@ static void what_could_be_read_in_two_ways_is_refused(void **state)
 	expect_status("GET /hello HTTP/1.1\r\n\r\n", "400");
 	expect_status("GET /hello HTTP/1.1\r\nX: y\r\n\r\n", "400");
 	expect_status("GET /hello HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "400");
+	expect_status("GET /hello HTTP/1.1\r\n" CLOSE "Origin: a\r\nOrigin: b\r\n\r\n", "400");
+	expect_status(
+		"GET /hello HTTP/1.1\r\n" CLOSE "X-API-Key: a\r\nx-api-key: a\r\n\r\n", "400");
+	expect_status("GET /hello HTTP/1.1\r\n" CLOSE
+		      "Authorization: Bearer a\r\nX: y\r\nauthorization: Bearer b\r\n\r\n",
+		"400");
+	expect_status("POST /echo HTTP/1.1\r\n" CLOSE
+		      "Content-Type: a/b\r\nContent-Length: 0\r\nContent-Type: c/d\r\n\r\n",
+		"400");
 	assert_hasnt(s.seen.data, "R:");
+	expect_hello("GET /hello HTTP/1.1\r\n" CLOSE
+		     "Origin: a\r\nX-API-Key: a\r\nAuthorization: a\r\nContent-Type: a/b\r\n\r\n");
 }
 
 static void expect_bytes_refused(const char *text, size_t len)

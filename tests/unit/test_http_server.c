@@ -232,6 +232,33 @@ static void a_client_that_takes_nothing_of_its_answer_is_given_up(void **state)
 	served_close(&s);
 }
 
+/* Its answers are more than all together may hold: the one who takes nothing makes room. */
+static void of_many_readers_the_slowest_makes_room(void **state)
+{
+	struct served s = { 0 };
+	struct peer slow;
+	struct peer quick;
+
+	(void)state;
+	served_open(&s, (struct http_options){ .answers_max = 1 << 20 });
+	peer_open(&slow, &s);
+	peer_say(&slow, "GET /large HTTP/1.1\r\nHost: h\r\n\r\n");
+	served_wait(&s, "R:/large");
+	for (int i = 0; i < 5; i++)
+		served_turn(&s, 20);
+	assert_hasnt(s.seen.data, "E:"); /* while there is no other, it may */
+	peer_open(&quick, &s);
+	peer_say(&quick, "GET /large HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
+	peer_wait_end(&quick);
+	served_wait(&s, "E:1");
+	assert_has(s.seen.data, "E:0");
+	assert_true(quick.in.len > 64 << 20);
+	assert_int_equal(http_connections(s.http), 0);
+	peer_close(&slow);
+	peer_close(&quick);
+	served_close(&s);
+}
+
 /* Each time the socket is full as much of a block is left as the time before: all of it. */
 static void a_client_that_takes_its_time_gets_all_of_a_file(void **state)
 {
@@ -461,6 +488,7 @@ int main(void)
 		TEST(heads_and_bodies_that_come_too_slowly_are_ended),
 		TEST(a_body_that_keeps_coming_may_take_its_time),
 		TEST(a_client_that_takes_nothing_of_its_answer_is_given_up),
+		TEST(of_many_readers_the_slowest_makes_room),
 		TEST(a_client_that_takes_its_time_gets_all_of_a_file),
 		TEST(waiting_for_an_answer_has_no_deadline),
 		TEST(bodies_share_one_limit),
