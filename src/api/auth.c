@@ -3,8 +3,9 @@
  * On the unix socket the kernel tells the user: whoever the service belongs to, and root, may come in without a
  * key, as CALLER_LOCAL with all rights. So may everybody who can connect at all, where it is a service manager's and
  * modes of its file keep others out. Elsewhere it takes a key, unless there never was one and the address is loopback
- * (or --no-auth): then everybody is CALLER_LOCAL, too. A key that is shown counts wherever it is shown: who has one
- * means to be its owner, and whoever lost one is not let in for having shown it.
+ * (or --no-auth): then everybody is CALLER_LOCAL, too. Once there was one, a key that is shown counts wherever
+ * it is shown: who has one means to be its owner, and whoever lost one is not let in for having shown it. Before, it is
+ * what clients happen to have set.
  *
  * A page of another site may make a browser ask us; so an Origin that is not allowed is refused, and, where there are
  * no keys, a Host that is not ours (a name that was made to point here: DNS rebinding). */
@@ -184,7 +185,7 @@ static bool identify(struct call *call)
 
 	if (!find_sent_key(call, &key))
 		return false;
-	if (key && *key)
+	if (key && *key && store_has_keys(call->service->store))
 		return find_key(call, key);
 	why = why_key_is_needed(call);
 	if (why)

@@ -22,9 +22,9 @@ def client(service, keys):
 def test_without_keys_everybody_on_this_machine_may_come_in():
     with harness.Running() as service:
         assert service.execute("print(1)")["stdout"] == "1\n"
-        # But who shows a key wants to be its owner, and there is none.
+        # A key that nobody knows does no harm there: clients often have one set.
         other = harness.Client(service.port, key="sk-whatever")
-        assert other.post("/v1/execute", {"code": "1"}).status == 401
+        assert other.execute("print(1)")["stdout"] == "1\n"
 
 
 def test_to_revoke_the_last_key_lets_nobody_in():
