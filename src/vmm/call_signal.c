@@ -209,8 +209,12 @@ int64_t call_rt_sigqueueinfo(struct guest *g, const uint64_t a[6])
 	info.si_signo = (int)number;
 	if (number > SIGNALS_MAX)
 		return -EINVAL;
+	/* As below: nothing that would pass for one of the kernel's. */
+	if (pid != g->pid && info.si_code != SI_QUEUE)
+		return -EPERM;
 	if (pid != g->pid)
-		return host_result(syscall(SYS_rt_sigqueueinfo, pid, (int)number, &info));
+		return host_result(
+			syscall(SYS_rt_sigqueueinfo, pids_host(pid), (int)number, &info));
 	if (number)
 		signal_raise(g, NULL, (int)number, &info);
 	return 0;

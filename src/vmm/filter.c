@@ -146,6 +146,7 @@ const struct filter_rule filter_rules[] = {
 	{ SYS_pidfd_open, HAS_NO(1, ~O_NONBLOCK),
 		"likewise: in this namespace there is nobody else. A pidfd can be waited for and signalled, as a child by its "
 		"number; pidfd_getfd, setns and process_madvise, which could do more, are not here" },
+	{ SYS_rt_sigqueueinfo, {}, "likewise: kill with a word" },
 	{ SYS_pidfd_send_signal, IS(3, 0), "likewise: what kill may do" },
 	{ SYS_getpriority, {}, "" }, { SYS_getpid, {}, "" }, { SYS_getppid, {}, "" }, { SYS_gettid, {}, "" },
 	{ SYS_getpgrp, {}, "" }, { SYS_getpgid, {}, "" }, { SYS_setpgid, {}, "" },

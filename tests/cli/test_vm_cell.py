@@ -343,6 +343,30 @@ for number, code in (signal.SIGSEGV, 1), (signal.SIGBUS, 2), (signal.SIGALRM, -2
     assert (object["stdout"], object["exit_code"]) == ("-1 Operation not permitted\n" * 4, 0)
 
 
+QUEUES = """
+import ctypes, os, signal, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+libc.sigqueue.argtypes = ctypes.c_int, ctypes.c_int, ctypes.c_void_p
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1, signal.SIGUSR2])
+child = os.fork()
+if child == 0:
+    info = signal.sigwaitinfo([signal.SIGUSR1])
+    print(info.si_signo == signal.SIGUSR1, info.si_code, info.si_pid == os.getppid())
+    sys.exit(7)
+print(libc.sigqueue(child, signal.SIGUSR1, 42))
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+print(libc.sigqueue(os.getpid(), signal.SIGUSR2, 42), signal.sigwaitinfo([signal.SIGUSR2]).si_code)
+print(libc.sigqueue(99999, signal.SIGUSR1, 0), os.strerror(ctypes.get_errno()))
+"""
+
+
+def test_signals_are_queued_for_others_as_in_a_container(hotcell):
+    in_vm, outside = [hotcell.json("--isolation", isolation, "-l", "python", "-c", QUEUES)
+                      for isolation in ("vm", "container")]
+    assert (in_vm["exit_code"], in_vm["stderr"]) == (0, "")
+    assert sorted(in_vm["stdout"].splitlines()) == sorted(outside["stdout"].splitlines())
+
+
 # ---- traces ----
 
 def trace(hotcell, *args, **options):

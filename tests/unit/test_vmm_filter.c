@@ -140,6 +140,7 @@ static void a_process_can_be_waited_for_but_no_thread(void **state)
 	assert_int_equal(answer(SYS_pidfd_open, 5, O_NONBLOCK, 0, 0), ALLOWED);
 	assert_int_equal(answer(SYS_pidfd_open, 5, O_EXCL, 0, 0), ABSENT); /* PIDFD_THREAD */
 	assert_int_equal(answer(SYS_pidfd_send_signal, 5, SIGTERM, 0, 0), ALLOWED);
+	assert_int_equal(answer(SYS_rt_sigqueueinfo, 5, SIGTERM, 0, 0), ALLOWED);
 }
 
 static void nothing_that_is_executed_is_mapped(void **state)
