@@ -88,14 +88,17 @@ static int pack_file(struct packing *p)
 	return tar_add_file(p->tar, &file, &p->e);
 }
 
-/* What has no bytes. Pipes and the like are in no archive. */
-static int pack_head(struct packing *p)
+/* Behind all files: a program that goes on may have had us see a link in the place of a directory, and who unpacks that
+ * would write what is in it wherever the link leads. */
+static int pack_links(struct packing *p)
 {
-	const struct session_file *f = &p->list->files[p->at++];
+	for (size_t i = 0; i < p->list->count; i++) {
+		const struct session_file *f = &p->list->files[i];
 
-	if (strcmp(f->kind, "directory") == 0)
-		return tar_add_dir(p->tar, f->path, &p->e);
-	return f->target && *f->target ? tar_add_link(p->tar, f->path, f->target, &p->e) : 0;
+		if (f->target && *f->target && tar_add_link(p->tar, f->path, f->target, &p->e))
+			return -1;
+	}
+	return 0;
 }
 
 /* On a thread: the file that was got, and all up to the next one, or the end. */
@@ -105,13 +108,17 @@ static void pack(uv_work_t *work)
 
 	if (p->got)
 		p->failed = pack_file(p);
-	while (!p->failed && p->at < p->list->count) {
-		if (strcmp(p->list->files[p->at].kind, "file") == 0)
+	for (; !p->failed && p->at < p->list->count; p->at++) {
+		const struct session_file *f = &p->list->files[p->at];
+
+		if (strcmp(f->kind, "file") == 0)
 			return;
-		p->failed = pack_head(p);
+		/* Pipes and the like are in no archive. */
+		if (strcmp(f->kind, "directory") == 0)
+			p->failed = tar_add_dir(p->tar, f->path, &p->e);
 	}
 	if (!p->failed)
-		p->failed = tar_end(p->tar, &p->e);
+		p->failed = pack_links(p) || tar_end(p->tar, &p->e);
 }
 
 static void on_packed(uv_work_t *work, int status)

@@ -257,6 +257,14 @@ def test_links_are_packed_as_they_are_and_followed_by_nobody(service, strategy, 
         assert session.put("/archive", archive).json()["skipped_count"] == len(targets) + 1
 
 
+@pytest.mark.parametrize("strategy, workspace", SHARED)
+def test_nothing_comes_behind_a_link_that_could_be_written_through_it(service, strategy, workspace):
+    with Session(service, strategy=strategy, workspace=workspace) as session:
+        session.bash("ln -s /etc a; mkdir b; touch b/f; ln -s / b/a; touch z")
+        kinds = [kind for kind, _, _ in heads(session.get("/archive").body).values()]
+    assert kinds[-2:] == [tarfile.SYMTYPE] * 2 and tarfile.SYMTYPE not in kinds[:-2]
+
+
 def test_holes_do_not_make_an_archive_without_end(service):
     with Session(service, limits={"disk_bytes": 1 << 20}) as session:
         session.execute("for i in range(20):\n  with open(f'f{i}', 'wb') as f: f.truncate(6 << 20)")
