@@ -106,7 +106,7 @@ void runs_tick(struct runs *r)
 /* Those that end are forgotten, some of them at once; and one that ends may let another begin. */
 static struct job **hold_all(struct runs *r, size_t *ret_count)
 {
-	struct job **all = xalloc((r->by_id.count + 1) * sizeof(*all));
+	struct job **all = xalloc((r->by_id.count + 1) * sizeof(struct job *));
 	struct job *job;
 	size_t at = 0;
 

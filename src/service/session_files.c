@@ -126,14 +126,16 @@ static void take_list(struct hotcell_result *result, struct session_found *ret)
 	ret->files = xalloc((result->files_count + 1) * sizeof(*ret->files));
 	for (size_t i = 0; i < result->files_count; i++) {
 		struct hotcell_file *f = &result->files[i];
+		char *path = take_ptr(&f->path);
+		char *target = take_ptr(&f->target);
 
 		ret->files[ret->count++] = (struct session_file){
-			.path = take_ptr(&f->path),
+			.path = path,
 			.kind = f->kind,
 			.size_bytes = f->size_bytes,
 			.generated = f->generated,
 			.is_executable = f->mode & S_IXUSR,
-			.target = take_ptr(&f->target),
+			.target = target,
 		};
 	}
 	qsort(ret->files, ret->count, sizeof(*ret->files), by_path);

@@ -189,7 +189,7 @@ void trace_start(struct guest *g)
 	line_put(&l, "[%d] execve(", guest_thread(g)->tid);
 	line_quote(&l, g->exe, strlen(g->exe), false);
 	line_put(&l, ", [");
-	for (int i = 0; g->argv[i] && i <= WORDS_SHOWN; i++) {
+	for (int i = 0; i <= WORDS_SHOWN && g->argv[i]; i++) {
 		size_t len = strlen(g->argv[i]);
 		bool is_cut = len > STRING_SHOWN;
 
