@@ -111,7 +111,10 @@ void work_finish(struct hotcell_work *work)
 
 void work_fail(struct hotcell_work *work, const struct err *e)
 {
-	if (work->failure.kind == ERR_NONE)
+	/* Whatever it stumbled over then: who has cancelled it wants to hear that, and no riddle. */
+	if (work->cancelled && work->cell && !work->is_for_files)
+		work->ended_without_exit = true;
+	else if (work->failure.kind == ERR_NONE)
 		work->failure = *e;
 	work_finish(work);
 }
