@@ -168,18 +168,6 @@ void run_on_room(struct hotcell_work *work)
 		stage_stdin_continue(work);
 }
 
-/* What the warden would tell of a run that was alone, but for its peak, is known. */
-static bool knows_usage(struct hotcell_work *work)
-{
-	struct usage usage = { .cpu_us = work->exited.cpu_us, .peak_processes = 1 };
-
-	if (work->exited.waited != WAITED_ALONE || work->exited.ended_by != ENDED_BY_ITSELF ||
-		cell_read_peak(work->cell, &usage.peak_memory_bytes))
-		return false;
-	work->usage = usage;
-	return true;
-}
-
 static void settle(struct hotcell_work *work, bool compiled)
 {
 	stage_stdin_end(work);
@@ -202,7 +190,7 @@ static void settle(struct hotcell_work *work, bool compiled)
 	if (!work->cell->keeps || work->request.keep)
 		work->cell->warm = NULL;
 	work->cell->is_counted = true;
-	work->have_usage = knows_usage(work) || cell_account(work->cell);
+	work->have_usage = usage_is_known(work) || cell_account(work->cell);
 }
 
 static void step_if_settled(struct hotcell_work *work)
@@ -496,32 +484,15 @@ void run_on_line_end(struct hotcell_work *work)
 		go_out(work);
 }
 
-/* A machine's cell is told no limits from run to run: the warden has counted those before this one too, and what was done
- * between them. How a machine ended may tell of too much likewise: of all that its processes have ever used. */
-static void note_usage(struct hotcell_work *work, const struct usage *usage)
-{
-	bool is_told = work->step != WORK_RUNNING;
-	uint64_t told_us = is_told ? work->exited.cpu_us : 0;
-	uint64_t before_us = work->cell->cpu_used_us - told_us;
-
-	work->usage = *usage;
-	work->have_usage = true;
-	if (work->owns_cell || work->wish.kind != ISOLATION_VM)
-		return;
-	work->usage.cpu_us -= before_us < usage->cpu_us ? before_us : usage->cpu_us;
-	if (is_told && told_us < work->usage.cpu_us)
-		work->usage.cpu_us = told_us;
-}
-
 void run_on_usage(struct hotcell_work *work, const struct usage *usage)
 {
-	note_usage(work, usage);
+	usage_note(work, usage);
 	step_if_settled(work);
 }
 
 void run_on_gone(struct hotcell_work *work)
 {
-	note_usage(work, &work->cell->last_usage);
+	usage_note(work, &work->cell->last_usage);
 	switch (work->step) {
 	case WORK_MAKING:
 	case WORK_STAGING:

@@ -194,6 +194,12 @@ void collect_let_go(struct hotcell_work *work);
 /* Holes stay holes, where there can be any. 0, or -1 with errno. */
 int collect_write(int fd, const struct msg_data *m);
 
+/* ---- usage.c ---- */
+/* Whether nobody need be asked; then work->usage is set. */
+bool usage_is_known(struct hotcell_work *work);
+/* What the warden says of its cell. */
+void usage_note(struct hotcell_work *work, const struct usage *usage);
+
 /* ---- result.c ---- */
 void result_begin(struct hotcell_work *work);
 void result_note_compile(struct hotcell_work *work);
