@@ -10,6 +10,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "engine/pace.h"
 #include "engine/timer.h"
 #include "hotcell.h"
 #include "language/cache.h"
@@ -108,6 +109,7 @@ struct hotcell {
 	struct hotcell_cell
 		*cells[CELL_ROWS]; /* by number, so that one of thousands is soon found */
 	uint32_t next_cell;
+	struct pace pace; /* of machines */
 	struct {
 		struct source source;
 		int fd;

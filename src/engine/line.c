@@ -2,6 +2,7 @@
  * have all that it takes between themselves. */
 #include "engine/engine.h"
 
+#include "base/clock.h"
 #include "base/own.h"
 #include "wire/vmm_warm.h"
 
@@ -9,6 +10,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 /* A rehearsal and a request. */
 enum { LINE_BUFFER = 4 * WARM_REQUEST_MAX };
@@ -106,6 +108,11 @@ int line_rehearse(struct hotcell_cell *cell, const struct buf *rehearsal, struct
 	return 0;
 }
 
+static bool are_many(struct hotcell *h)
+{
+	return pace_count(&h->pace, clock_now_us(), (unsigned)sysconf(_SC_NPROCESSORS_ONLN));
+}
+
 int line_open(struct hotcell_cell *cell, const struct profile *profile, int fd, bool for_one_run,
 	const struct buf *rehearsal, struct err *e)
 {
@@ -132,7 +139,7 @@ int line_open(struct hotcell_cell *cell, const struct profile *profile, int fd, 
 		return cannot_start(e);
 	cell->warm = profile;
 	if (rehearsal->len)
-		line_ask(cell, WARM_REHEARSAL, rehearsal);
+		line_ask(cell, WARM_REHEARSAL | (are_many(cell->engine) ? WARM_LATER : 0), rehearsal);
 	return 0;
 }
 

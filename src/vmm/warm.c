@@ -29,7 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FAILED = 125, SOON_MS = 100, STREAMS = 3, PIDS_FROM = 1000000, PIDS = 1000000 };
+enum { FAILED = 125, SOON_MS = 100, LATER_MS = 1000, STREAMS = 3, PIDS_FROM = 1000000, PIDS = 1000000 };
 
 static enum warm_mode mode;
 static bool rehearses_after; /* once the snapshot is made */
@@ -161,7 +161,7 @@ static bool is_waited_for(void)
 {
 	struct pollfd line = { .fd = VMM_LINE_FD, .events = POLLIN };
 
-	return poll(&line, 1, SOON_MS) > 0;
+	return poll(&line, 1, request[0] & WARM_LATER ? LATER_MS : SOON_MS) > 0;
 }
 
 static void wait_for_request(void)
