@@ -50,7 +50,8 @@ enum {
 	READY_US = 250000, /* cells that were made ahead are there, and have rehearsed */
 	RING = 8,          /* cells that serve again, for each work at a time */
 	RUN_UP_MS = 400,   /* of a rate: cells are made; it does not count */
-	RUN_UP_TURNS = 2,  /* nor do these of each cell that takes turns: from its third machine on all are made alike */
+	RUN_UP_TURNS =
+		2, /* nor do these of each cell that takes turns: from its third machine on all are made alike */
 };
 
 struct line;

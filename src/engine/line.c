@@ -139,7 +139,8 @@ int line_open(struct hotcell_cell *cell, const struct profile *profile, int fd, 
 		return cannot_start(e);
 	cell->warm = profile;
 	if (rehearsal->len)
-		line_ask(cell, WARM_REHEARSAL | (are_many(cell->engine) ? WARM_LATER : 0), rehearsal);
+		line_ask(cell, WARM_REHEARSAL | (are_many(cell->engine) ? WARM_LATER : 0),
+			rehearsal);
 	return 0;
 }
 

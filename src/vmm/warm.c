@@ -29,7 +29,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FAILED = 125, SOON_MS = 100, LATER_MS = 1000, STREAMS = 3, PIDS_FROM = 1000000, PIDS = 1000000 };
+enum {
+	FAILED = 125,
+	SOON_MS = 100,
+	LATER_MS = 1000,
+	STREAMS = 3,
+	PIDS_FROM = 1000000,
+	PIDS = 1000000
+};
 
 static enum warm_mode mode;
 static bool rehearses_after; /* once the snapshot is made */

@@ -63,7 +63,8 @@ enum warm_flags {
 	WARM_KEEP = 16,  /* the machine is to stay as the run leaves it */
 	WARM_STAYS = 32, /* with a rehearsal behind a snapshot: that stays where it is, in memory */
 	WARM_DROPPED = 64,
-	WARM_LATER = 128, /* with a rehearsal: only if nobody comes for long; there are many who need the processors */
+	WARM_LATER =
+		128, /* with a rehearsal: only if nobody comes for long; there are many who need the processors */
 };
 
 /* Beneath the cell's /tmp. */
