@@ -298,7 +298,7 @@ enum hotcell_files_kind {
 	HOTCELL_FILES_PUT,    /* inputs; what is there is replaced */
 	HOTCELL_FILES_LIST,   /* → result->files, all of them */
 	HOTCELL_FILES_GET,    /* → fd, from its start; result->files[0] tells its size */
-	HOTCELL_FILES_REMOVE, /* a file, or a directory with all that is in it */
+	HOTCELL_FILES_REMOVE, /* a file, or a directory with all that is in it; or only_code */
 	HOTCELL_FILES_CLEAR,  /* all there are, and those of /tmp */
 };
 
@@ -309,6 +309,7 @@ struct hotcell_files {
 	const char *path;
 	int fd;            /* stays the caller's */
 	uint64_t max_size; /* of what is got; 0 = any */
+	int only_code;     /* of what is removed: unless it is a run's code, it stays */
 };
 
 /* hotcell_finish() fails with HOTCELL_ERROR_NOT_FOUND if there is no such path, with

@@ -84,8 +84,8 @@ static void on_event(struct hotcell *h, struct source *source, uint32_t events)
 		cell_watch(cell);
 		if (work)
 			run_on_room(work);
-		else if (cell->owes_clear)
-			cell_clear(cell);
+		else if (cell->owed)
+			cell_send_owed(cell);
 	}
 }
 
@@ -394,14 +394,29 @@ int cell_send_with(struct hotcell_cell *cell, int fd)
 	return 1;
 }
 
-int cell_clear(struct hotcell_cell *cell)
+int cell_send_owed(struct hotcell_cell *cell)
 {
 	int sent;
 
-	put_bare(&cell->engine->out, CELL_CLEAR);
+	put_bare(&cell->engine->out, cell->owed);
 	sent = cell_send(cell);
-	cell->owes_clear = sent == 1;
+	if (sent != 1)
+		cell->owed = 0;
 	return sent;
+}
+
+int cell_clear(struct hotcell_cell *cell)
+{
+	cell->owed = CELL_CLEAR;
+	return cell_send_owed(cell);
+}
+
+void cell_drop_half(struct hotcell_cell *cell)
+{
+	if (cell->owed)
+		return; /* to be cleared: of that nothing was put yet */
+	cell->owed = CELL_DROP;
+	cell_send_owed(cell);
 }
 
 void cell_drop(struct hotcell_cell *cell)

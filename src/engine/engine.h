@@ -71,7 +71,7 @@ struct hotcell_cell {
 	bool session_by_driver; /* it is a driver of the keeper's, not a machine */
 	bool keeps;             /* there was a run in it that keeps: it is somebody's place */
 	bool has_leftovers;     /* files of a run before, which were not cleared */
-	bool owes_clear;        /* it is to be told so: there was no room for that yet */
+	uint8_t owed;           /* CELL_CLEAR or CELL_DROP, for which there was no room yet; else 0 */
 	uint64_t cpu_used_us;   /* by runs in it since cell_limit() */
 	bool is_counted;        /* a run has ended in it that the warden counted for */
 	unsigned unasked;       /* frames that came while it had no work */
@@ -175,6 +175,9 @@ void cell_want_room(struct hotcell_cell *cell);
 /* Has its files removed, before anything else that it is told from now on. 0, or 1 if it owes that still,
  * or -1 if it is gone. */
 int cell_clear(struct hotcell_cell *cell);
+/* Whoever put files has given up: the one at hand is not whole. */
+void cell_drop_half(struct hotcell_cell *cell);
+int cell_send_owed(struct hotcell_cell *cell);
 /* Something came while it had no work. It may have been on its way when that ended; but who talks on and on
  * is ended. */
 void cell_on_unasked(struct hotcell_cell *cell);

@@ -48,7 +48,7 @@ static void put_question(const struct hotcell_work *work)
 		put_get(out, &(struct msg_get){ work->entry, work->files.max_size });
 		break;
 	case HOTCELL_FILES_REMOVE:
-		put_remove(out, &(struct msg_remove){ work->entry });
+		put_remove(out, &(struct msg_remove){ work->entry, work->files.only_code != 0 });
 		break;
 	case HOTCELL_FILES_CLEAR:
 		put_bare(out, CELL_CLEAR);
@@ -298,5 +298,7 @@ void files_cancel(struct hotcell_work *work)
 
 	err_set(&e, ERR_GONE, "it was cancelled");
 	spoil(work, &e);
+	if (work->step == WORK_STAGING && work->stage_offset)
+		cell_drop_half(work->cell);
 	work->stage_at = work->staging.count;
 }

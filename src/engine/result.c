@@ -165,7 +165,7 @@ void result_complete(struct hotcell_work *work)
 
 	result_note_limits(work);
 	if (work->request.cell && work->request.code && !work->clears && !work->request.cell_ends &&
-		!request_goes_as_text(&work->request, work->tool.language))
+		!work->is_quiet && !request_goes_as_text(&work->request, work->tool.language))
 		r->code_file = xstrdup(work->entry);
 	r->has_exited = !work->ended_without_exit;
 	r->reason = reason_of(work);

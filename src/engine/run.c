@@ -63,6 +63,13 @@ static void set_wall_timer(struct hotcell_work *work)
 	set_timer(work, work->step_limits.at[LIMIT_WALL_MS] + BACKSTOP_MS);
 }
 
+/* Again and again, until it has ended. */
+static void order_cancel(struct hotcell_work *work)
+{
+	cell_order(work->cell, ORDER_CANCEL);
+	set_timer(work, CANCEL_REPEAT_MS);
+}
+
 static uint8_t warm_flags(const struct hotcell_work *work)
 {
 	if (work->request.keep)
@@ -119,6 +126,8 @@ static void begin_exec(struct hotcell_work *work, bool compile)
 		return;
 	work_goto(work, compile ? WORK_COMPILING : WORK_RUNNING);
 	set_wall_timer(work);
+	if (work->cancelled)
+		order_cancel(work); /* before it went out: the keeper did not know of it then */
 	if (work->interrupts)
 		cell_order(work->cell, ORDER_INTERRUPT);
 	work->interrupts = false;
@@ -319,7 +328,7 @@ static void on_exited(struct hotcell_work *work, const struct msg_exited *m)
 		return;
 	}
 	result_note_compile(work);
-	if (m->ended_by != ENDED_BY_ITSELF || m->wait_status != 0) {
+	if (m->ended_by != ENDED_BY_ITSELF || m->wait_status != 0 || work->cancelled) {
 		settle(work, true);
 	} else if (work->compiles_apart) {
 		begin_carrying(work);
@@ -531,8 +540,7 @@ void work_on_time(struct timer *timer)
 	}
 	/* An order is lost on a keeper that has not begun yet: it is repeated until it is heard. */
 	if (work->cancelled && work->cancel_tries++ < CANCEL_TRIES && work->step != WORK_DONE) {
-		cell_order(work->cell, ORDER_CANCEL);
-		set_timer(work, CANCEL_REPEAT_MS);
+		order_cancel(work);
 		return;
 	}
 	/* The keeper has ended it long ago, but could not tell. */
@@ -554,6 +562,16 @@ void work_on_time(struct timer *timer)
 	}
 }
 
+/* Nothing was asked of whoever is kept in the cell. */
+static void cancel_before_it_runs(struct hotcell_work *work)
+{
+	work->ended_without_exit = true;
+	work->exited.kept = work->cell->session != NULL;
+	if (work->step == WORK_STAGING)
+		cell_drop_half(work->cell);
+	work_finish(work);
+}
+
 void hotcell_cancel(struct hotcell_work *work)
 {
 	if (work->step == WORK_DONE || !work->cell || work->cancelled)
@@ -564,16 +582,12 @@ void hotcell_cancel(struct hotcell_work *work)
 		files_cancel(work);
 		return;
 	}
-	if (work->step == WORK_MAKING || work->step == WORK_STAGING ||
-		work->step == WORK_CARRYING) {
-		work->ended_without_exit = true;
-		if (work->has_gone_out)
-			cell_kill(work->cell); /* its machine is in the middle of it */
-		work_finish(work);
-		return;
-	}
-	cell_order(work->cell, ORDER_CANCEL);
-	set_timer(work, CANCEL_REPEAT_MS);
+	if ((work->step == WORK_MAKING || work->step == WORK_STAGING ||
+		    work->step == WORK_CARRYING) &&
+		!work->has_gone_out)
+		cancel_before_it_runs(work);
+	else
+		order_cancel(work); /* of one that goes out the keeper hears soon */
 }
 
 /* What a machine has for itself alone (wire/vmm_warm.h), no keeper could pass on to it: once it goes out. It does

@@ -57,7 +57,7 @@ int stage_continue(struct hotcell_work *work)
 {
 	size_t begun_at = work->stage_at;
 
-	if (work->cell->owes_clear && cell_clear(work->cell))
+	if (work->cell->owed && cell_send_owed(work->cell))
 		return 0;
 	while (work->stage_at < work->staging.count) {
 		const struct stage_item *item = &work->staging.items[work->stage_at];

@@ -65,12 +65,12 @@ static void add_flags(struct buf *b, const struct hotcell_work *work)
 }
 
 /* A kept interpreter is as it is, whatever lies in its workspace. But the keeper must know of it: the first time
- * it goes out. */
+ * it goes out. And if code is to be a file, there may be no place for that: who is told so in the middle of a run
+ * has no way back. */
 static bool may_be_quiet(const struct hotcell_work *work)
 {
 	const struct hotcell_request *q = &work->request;
-	size_t own = request_goes_as_text(q, work->tool.language) ? 0 : 1;
-	bool is_apart = q->keep ? work->continues && work->staging.count == own : is_alone(work);
+	bool is_apart = q->keep ? work->continues && !work->staging.count : is_alone(work);
 
 	return !work->by_driver && is_apart && !request_has_stdin(q) &&
 	       !is_told_early(&work->limits);

@@ -58,6 +58,7 @@ int files_clear(struct files *f, const char *tmp, struct err *e)
 	free(f->put_path);
 	f->put_path = NULL;
 	baseline_clear(&f->baseline);
+	memset(f->code, 0, sizeof(f->code));
 	if (fchmod(f->workspace_fd, 0755) || !walk_remove_some(f->workspace_fd, REMOVE_NAMES_MAX) ||
 		!empty_tmp(tmp))
 		return err_set(e, ERR_SYSTEM, "the cell's files could not be removed");
@@ -136,17 +137,30 @@ static int create(int parent, const char *name, mode_t mode)
 	return openat(parent, name, flags, mode);
 }
 
-/* By a file that somebody has put or made there. */
-static bool is_taken(const struct files *f, int parent, const char *name)
+/* Where the number of the file at `name` is kept, if a run's code was put into it; else NULL. */
+static uint64_t *find_code(struct files *f, int parent, const char *name, bool *ret_is_there)
 {
 	struct stat status;
 
-	if (fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW))
-		return false;
+	*ret_is_there = fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) == 0;
+	if (!*ret_is_there)
+		return NULL;
 	for (size_t i = 0; i < FILES_CODE_MAX; i++)
 		if (f->code[i] == status.st_ino)
-			return false;
-	return true;
+			return &f->code[i];
+	return NULL;
+}
+
+/* Another file may get its number: so that is forgotten, if it is one. False: it is a file that somebody has put or made
+ * there. */
+static bool forget_code(struct files *f, int parent, const char *name)
+{
+	bool is_there;
+	uint64_t *code = find_code(f, parent, name, &is_there);
+
+	if (code)
+		*code = 0;
+	return code || !is_there;
 }
 
 /* Whether the memory is left for it. Else the kernel would look for somebody to kill, and might find the keeper. */
@@ -195,7 +209,7 @@ static int put_new(struct files *f, const struct msg_put *m, struct err *e)
 			baseline_hash(BASELINE_HASH_INIT, target, m->data_len));
 		return 0;
 	}
-	if (m->is_code && is_taken(f, parent, name))
+	if (m->is_code && !forget_code(f, parent, name))
 		return err_set(e, ERR_INPUT,
 			"File path '%s' is reserved for the execution entrypoint.", m->path);
 	f->put_fd = create(parent, name, m->mode | 0600);
@@ -208,14 +222,15 @@ static int put_new(struct files *f, const struct msg_put *m, struct err *e)
 	return 0;
 }
 
-/* Rather no file than half of one; and what it took is there for others again. */
-static void drop_half(struct files *f)
+void files_drop_half(struct files *f)
 {
 	auto_free char *path = take_ptr(&f->put_path);
 	struct err ignored = { 0 };
 
+	if (f->put_fd < 0)
+		return;
 	close(take_fd(&f->put_fd));
-	files_remove(f, path, &ignored);
+	files_remove(f, path, false, &ignored);
 }
 
 int files_put(struct files *f, const struct msg_put *m, struct err *e)
@@ -232,12 +247,12 @@ int files_put(struct files *f, const struct msg_put *m, struct err *e)
 	if (!has_room(f, m)) {
 		err_set(e, ERR_LIMIT,
 			"'%s': files are part of a cell's memory, and too little is left", m->path);
-		drop_half(f);
+		files_drop_half(f);
 		return -1;
 	}
 	if (fd_write_all(f->put_fd, m->data, m->data_len)) {
 		err_sys(e, "write '%s'", m->path);
-		drop_half(f);
+		files_drop_half(f);
 		return -1;
 	}
 	f->put_hash = baseline_hash(f->put_hash, m->data, m->data_len);
@@ -483,7 +498,7 @@ static int remove_dir(int parent, const char *name)
 	return unlinkat(parent, name, AT_REMOVEDIR);
 }
 
-int files_remove(struct files *f, const char *path, struct err *e)
+int files_remove(struct files *f, const char *path, bool only_code, struct err *e)
 {
 	auto_free char *above = xstrdup(path);
 	char *slash = strrchr(above, '/');
@@ -496,6 +511,8 @@ int files_remove(struct files *f, const char *path, struct err *e)
 		f->workspace_fd, slash ? above : ".", O_RDONLY | O_DIRECTORY, 0, true);
 	if (parent < 0)
 		return err_sys(e, "remove '%s'", path);
+	if (!forget_code(f, parent, name) && only_code)
+		return 0;
 	/* Without write permission nothing in it can be removed; it is ours to give. */
 	if (faccessat(parent, ".", W_OK | X_OK, AT_EACCESS))
 		fchmod(parent, 0755);
@@ -521,5 +538,5 @@ void files_rehearse(struct files *f)
 		return;
 	if (files_put(f, &m, &ignored) == 0 && files_put_end(f, &ignored) == 0)
 		files_anything_new(f);
-	files_remove(f, m.path, &ignored);
+	files_remove(f, m.path, false, &ignored);
 }

@@ -41,6 +41,9 @@ int files_put(struct files *f, const struct msg_put *m, struct err *e);
 /* The last piece has been put: what is there now is the baseline. */
 int files_put_end(struct files *f, struct err *e);
 
+/* Rather no file than half of one; and what it took is there for others again. */
+void files_drop_half(struct files *f);
+
 /* Removes all that is in the workspace and in `tmp`, and forgets what was staged. -1 if there is too much. */
 int files_clear(struct files *f, const char *tmp, struct err *e);
 
@@ -57,7 +60,8 @@ int files_list(struct files *f, files_send send, void *context);
 int files_list_run(struct files *f, files_send send, void *context);
 int files_get(struct files *f, const struct msg_get *m, files_send send, void *context);
 
-/* A directory goes with all that is in it; -1 with *e also if that is too much for one time. */
-int files_remove(struct files *f, const char *path, struct err *e);
+/* A directory goes with all that is in it; -1 with *e also if that is too much for one time. `only_code`: what is
+ * something else than a run's code stays. */
+int files_remove(struct files *f, const char *path, bool only_code, struct err *e);
 
 #endif

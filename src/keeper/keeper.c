@@ -290,7 +290,7 @@ static void on_remove(struct keeper *k, const struct msg_remove *m)
 {
 	struct err e = { 0 };
 
-	files_remove(&k->files, m->path, &e);
+	files_remove(&k->files, m->path, m->is_code, &e);
 	answer_served(k, &e);
 }
 
@@ -307,6 +307,7 @@ static void on_clear(struct keeper *k)
 {
 	struct err e = { 0 };
 
+	k->put_error = (struct err){ 0 }; /* of a run that never was */
 	if (files_clear(&k->files, k->options->tmp, &e))
 		k->hung_up = true;
 	if (!k->options->runs_vmm)
@@ -372,6 +373,12 @@ static void on_frame(struct keeper *k, uint8_t type, struct frame_in *in, int fd
 		if (k->state != IDLE || !get_bare(in))
 			break;
 		on_clear(k);
+		return;
+	case CELL_DROP:
+		if (k->state != IDLE || !get_bare(in))
+			break;
+		k->put_error = (struct err){ 0 };
+		files_drop_half(&k->files);
 		return;
 	case CELL_LINE:
 		if (given < 0 || !get_bare(in))

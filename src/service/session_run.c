@@ -462,6 +462,8 @@ static bool tidy(struct session *session, struct job *job)
 		&session->own_turn, &(struct hotcell_files){
 					    .kind = task->kind,
 					    .path = job->result ? job->result->code_file : NULL,
+					    /* Where nothing ran, it may never have come to be. */
+					    .only_code = job->result && !job->result->has_exited,
 				    });
 	return true;
 }

@@ -140,11 +140,13 @@ void put_remove(struct frame_out *f, const struct msg_remove *m)
 {
 	frame_begin(f, CELL_REMOVE);
 	frame_put_string(f, m->path);
+	frame_put_u8(f, m->is_code);
 }
 
 bool get_remove(struct frame_in *f, struct msg_remove *m)
 {
 	m->path = frame_get_string(f);
+	m->is_code = frame_get_u8(f);
 	return frame_in_done(f) && is_workspace_path(m->path);
 }
 

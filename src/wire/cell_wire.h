@@ -56,6 +56,7 @@ enum cell_frame {
 	CELL_SERVED,
 	CELL_REQUEST,
 	CELL_WAITS,
+	CELL_DROP,
 };
 
 enum { EXEC_WORDS_MAX = 1024 };
@@ -184,6 +185,7 @@ struct msg_get {
 
 struct msg_remove {
 	const char *path;
+	uint8_t is_code; /* only if it is what a run's code was put into */
 };
 
 struct msg_data {

@@ -298,6 +298,53 @@ def test_code_replaces_no_file_of_its_name(service, strategy):
         assert session.files() == {}
 
 
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_code_that_is_refused_harms_neither_file_nor_state(service, isolation):
+    with Session(service, isolation=isolation) as session:
+        session.execute("x = 5")
+        session.put("/files/__main__.py", b"mine")
+        for code in "y = 1", "import os; print(x, os.listdir('.'))":
+            reply = session.post("/execute", {"code": code, "args": ["a"]})
+            assert (reply.status, reply.detail()) == (
+                422, "File path '__main__.py' is reserved for the execution entrypoint."), reply
+            assert session.get("/files/__main__.py").body == b"mine"
+            assert session.state()["has_state"]
+        assert session.execute("print(x)")["stdout"] == "5\n"
+
+
+def give_up(session, body, after_ms):
+    """A client that is gone so soon."""
+    data = json.dumps(body).encode()
+    with session.client.connect() as sock:
+        sock.sendall(f"POST {session.path}/execute HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                     f"Content-Length: {len(data)}\r\n\r\n".encode() + data)
+        time.sleep(after_ms / 1000)
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_a_run_that_is_cancelled_at_once_costs_no_state(service, isolation):
+    with Session(service, isolation=isolation) as session:
+        session.execute("x = 7")
+        for after_ms in 0, 2, 4, 6, 10, 20, 50:
+            give_up(session, {"code": "while True: pass", "timeout_ms": 30000}, after_ms)
+            run = session.execute("print(x)")
+            assert (run["stdout"], run["state"]) == ("7\n", "kept"), (after_ms, run)
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+def test_a_run_that_is_cancelled_while_its_files_go_in_leaves_no_half_of_one(service, isolation):
+    size = 2500000
+    files = [{"path": f"d/{n}", "content": "x" * size} for n in range(6)]
+    with Session(service, isolation=isolation) as session:
+        session.execute("x = 7")
+        for after_ms in 20, 30, 40, 60, 80:
+            give_up(session, {"code": "print(1)", "files": files}, after_ms)
+            assert session.execute("print(x)")["stdout"] == "7\n"
+            assert session.state()["has_state"]
+            assert set(session.files().values()) <= {size}, after_ms
+            session.delete("/files/d")
+
+
 def test_code_that_could_not_be_removed_is_in_nobodys_way(service):
     with Session(service) as session:
         # The shell makes another file of the name, and ends before it can be removed.

@@ -99,6 +99,7 @@ static bool get_and_put(uint8_t type, struct frame_in *in)
 	case CELL_LINE:
 	case CELL_GOES_OUT:
 	case CELL_WAITS:
+	case CELL_DROP:
 		return get_bare(in) && (put_bare(&out, (enum cell_frame)type), true);
 	case CELL_GET:
 		return take_get(in);

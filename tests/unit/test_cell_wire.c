@@ -173,7 +173,7 @@ static void expect_get(struct frame_in *f)
 
 static void put_some_remove(struct frame_out *f)
 {
-	put_remove(f, &(struct msg_remove){ "dir/gone" });
+	put_remove(f, &(struct msg_remove){ "dir/gone", 1 });
 }
 
 static bool get_some_remove(struct frame_in *f)
@@ -189,6 +189,7 @@ static void expect_remove(struct frame_in *f)
 
 	assert_true(get_remove(f, &m));
 	assert_string_equal(m.path, "dir/gone");
+	assert_int_equal(m.is_code, 1);
 }
 
 static void put_some_served(struct frame_out *f)

@@ -1305,13 +1305,18 @@ static const char *wait_until_served(uint32_t *ret_error)
 	return text;
 }
 
-static uint32_t remove_path(const char *path)
+static uint32_t remove_what(const char *path, uint8_t is_code)
 {
 	uint32_t error;
 
-	put_remove(&out, &(struct msg_remove){ path });
+	put_remove(&out, &(struct msg_remove){ path, is_code });
 	wait_until_served(&error);
 	return error;
+}
+
+static uint32_t remove_path(const char *path)
+{
+	return remove_what(path, 0);
 }
 
 static void files_are_put_without_a_program_and_stay_for_the_next(void **state)
@@ -1350,6 +1355,65 @@ static void a_file_that_cannot_be_put_is_told_once(void **state)
 	assert_string_equal(wait_until_served(&error), "");
 	run_script("cat file");
 	expect_exit(0);
+}
+
+static void put_code(const char *path, const char *text)
+{
+	put_put(&out, &(struct msg_put){
+			      .path = path,
+			      .kind = FILE_REGULAR,
+			      .mode = 0644,
+			      .is_code = 1,
+			      .data = (const uint8_t *)text,
+			      .data_len = strlen(text),
+		      });
+	send_out();
+}
+
+static void only_what_code_was_put_into_is_removed_as_code(void **state)
+{
+	(void)state;
+	put_text("theirs", "x");
+	put_code("code", "x");
+	put_code("replaced", "x");
+	run_script("rm replaced; echo new >replaced");
+	expect_exit(0);
+	assert_int_equal(remove_what("theirs", 1), 0);
+	assert_int_equal(remove_what("replaced", 1), 0);
+	assert_int_equal(remove_what("code", 1), 0);
+	assert_int_equal(remove_what("none", 1), ENOENT);
+	list_files();
+	assert_string_equal(listing, "replaced 1 new 4\ntheirs 1 1\n");
+}
+
+static void half_a_file_is_dropped_if_its_run_is_given_up(void **state)
+{
+	(void)state;
+	put_text("whole", "x");
+	put_text("half", "x");
+	put_bare(&out, CELL_DROP);
+	send_out();
+	list_files();
+	assert_string_equal(listing, "whole 1 1\n");
+	put_bare(&out, CELL_DROP);
+	send_out();
+	run_script("echo on");
+	expect_exit(0);
+}
+
+static void what_a_run_that_was_given_up_could_not_put_harms_no_other(void **state)
+{
+	static const enum cell_frame ways[] = { CELL_DROP, CELL_CLEAR };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		put_text("file", "x");
+		put_text("file/below", "x");
+		put_bare(&out, ways[i]);
+		send_out();
+		run_script("echo on");
+		expect_exit(0);
+	}
 }
 
 static void files_and_directories_are_removed(void **state)
@@ -1423,7 +1487,7 @@ static void removing_while_a_program_runs_makes_the_keeper_leave(void **state)
 {
 	(void)state;
 	send_script("sleep 100");
-	put_remove(&out, &(struct msg_remove){ "file" });
+	put_remove(&out, &(struct msg_remove){ .path = "file" });
 	send_out();
 	expect_keeper_leaves();
 }
@@ -1494,6 +1558,9 @@ int main(void)
 		TEST_IN_CELL(a_piece_of_a_file_that_was_not_begun_is_refused),
 		TEST_IN_CELL(files_are_put_without_a_program_and_stay_for_the_next),
 		TEST_IN_CELL(a_file_that_cannot_be_put_is_told_once),
+		TEST_IN_CELL(only_what_code_was_put_into_is_removed_as_code),
+		TEST_IN_CELL(half_a_file_is_dropped_if_its_run_is_given_up),
+		TEST_IN_CELL(what_a_run_that_was_given_up_could_not_put_harms_no_other),
 		TEST_IN_CELL(files_and_directories_are_removed),
 		TEST_IN_CELL(removing_follows_no_symlink),
 		TEST_IN_CELL(what_was_put_and_removed_is_new_when_a_program_makes_it),
