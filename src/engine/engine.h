@@ -71,11 +71,11 @@ struct hotcell_cell {
 	bool session_by_driver; /* it is a driver of the keeper's, not a machine */
 	bool keeps;             /* there was a run in it that keeps: it is somebody's place */
 	bool has_leftovers;     /* files of a run before, which were not cleared */
-	uint8_t owed;           /* CELL_CLEAR or CELL_DROP, for which there was no room yet; else 0 */
-	uint64_t cpu_used_us;   /* by runs in it since cell_limit() */
-	bool is_counted;        /* a run has ended in it that the warden counted for */
-	unsigned unasked;       /* frames that came while it had no work */
-	struct err failure;     /* why it is gone, if it failed */
+	uint8_t owed;         /* CELL_CLEAR or CELL_DROP, for which there was no room yet; else 0 */
+	uint64_t cpu_used_us; /* by runs in it since cell_limit() */
+	bool is_counted;      /* a run has ended in it that the warden counted for */
+	unsigned unasked;     /* frames that came while it had no work */
+	struct err failure;   /* why it is gone, if it failed */
 	struct usage last_usage;
 };
 

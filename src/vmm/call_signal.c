@@ -173,12 +173,25 @@ static int64_t send_to_thread(struct guest *g, uint64_t tid, uint64_t number)
 
 /* The host takes the number of any thread for that of its process; a VMM has threads of KVM's, whose
  * numbers its guest cannot know, and would end itself by. */
+static bool is_a_thread(int host_pid)
+{
+	return host_pid > 0 && syscall(SYS_tgkill, host_pid, host_pid, 0) && errno == ESRCH;
+}
+
 static int send_to_process(int pid, int number)
 {
 	pid = pids_host(pid);
-	if (pid > 0 && syscall(SYS_tgkill, pid, pid, 0) && errno == ESRCH)
+	if (is_a_thread(pid))
 		return -ESRCH;
 	return kill(pid, number) ? -errno : 0;
+}
+
+static int64_t queue_to_process(int pid, int number, siginfo_t *info)
+{
+	pid = pids_host(pid);
+	if (is_a_thread(pid))
+		return -ESRCH;
+	return host_result(syscall(SYS_rt_sigqueueinfo, pid, number, info));
 }
 
 int64_t call_kill(struct guest *g, const uint64_t a[6])
@@ -213,8 +226,7 @@ int64_t call_rt_sigqueueinfo(struct guest *g, const uint64_t a[6])
 	if (pid != g->pid && info.si_code != SI_QUEUE)
 		return -EPERM;
 	if (pid != g->pid)
-		return host_result(
-			syscall(SYS_rt_sigqueueinfo, pids_host(pid), (int)number, &info));
+		return queue_to_process(pid, (int)number, &info);
 	if (number)
 		signal_raise(g, NULL, (int)number, &info);
 	return 0;

@@ -367,6 +367,30 @@ def test_signals_are_queued_for_others_as_in_a_container(hotcell):
     assert sorted(in_vm["stdout"].splitlines()) == sorted(outside["stdout"].splitlines())
 
 
+NUMBERS = """
+import ctypes, os
+libc = ctypes.CDLL(None)
+libc.sigqueue.argtypes = ctypes.c_int, ctypes.c_int, ctypes.c_void_p
+def is_reached(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+for pid in range(1, 400):
+    if is_reached(pid) != (libc.sigqueue(pid, 0, 0) == 0) and pid != 1:
+        print(pid)
+"""
+
+
+def test_no_number_reaches_a_thread_of_the_vmm(hotcell):
+    """A signal to one of KVM's would end the VMM; kill() and sigqueue() see the same processes."""
+    object = vm(hotcell, "-l", "python", "-c", NUMBERS)
+    assert (object["stdout"], object["exit_code"]) == ("", 0)
+
+
 # ---- traces ----
 
 def trace(hotcell, *args, **options):
