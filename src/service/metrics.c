@@ -176,7 +176,7 @@ static void add_pool(struct map *sums, const struct pool *pool)
 	auto_free char *name = xasprintf("%s\",profile=\"%s", pool->wish.language,
 		pool->wish.profile ? pool->wish.profile : "");
 
-	find(sums, name, isolation, "idle")->count += pool->idle_count;
+	find(sums, name, isolation, "idle")->count += pool_count_idle(pool);
 	find(sums, name, isolation, "busy")->count += pool->busy;
 }
 
