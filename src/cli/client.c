@@ -12,6 +12,8 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 enum {
 	CONNECT_MS = 10000,
@@ -25,6 +27,7 @@ struct client {
 	struct server server;
 	CURL *easy;
 	CURLM *multi;
+	int socket_fd; /* of the connection that was made last; curl's */
 	int signal_fd;
 	bool was_interrupted;
 };
@@ -38,7 +41,7 @@ struct asking {
 	curl_mime *form;
 	struct buf refusal;
 	unsigned retry_after_s;
-	bool on_bytes_failed;
+	bool has_failed;     /* in a call back: *e says why */
 	int64_t deadline_us; /* 0: none */
 	struct err *e;
 };
@@ -49,10 +52,11 @@ static struct client *make(const struct server *server)
 {
 	struct client *c = xalloc(sizeof(*c));
 
-	c->signal_fd = -1;
+	c->socket_fd = c->signal_fd = -1;
 	c->server.name = xstrdup(server->name);
 	c->server.base = xstrdup(server->base);
 	c->server.socket_path = server->socket_path ? xstrdup(server->socket_path) : NULL;
+	c->server.is_default = server->is_default;
 	c->server.key = server->key ? xstrdup(server->key) : NULL;
 	c->easy = curl_easy_init();
 	c->multi = curl_multi_init();
@@ -171,16 +175,15 @@ static size_t on_body(char *data, size_t size, size_t count, void *context)
 
 	curl_easy_getinfo(a->client->easy, CURLINFO_RESPONSE_CODE, &a->reply->status);
 	if (is_good(a->reply->status) && a->request->on_bytes) {
-		a->on_bytes_failed =
-			a->request->on_bytes(a->request->context, data, len, a->e) != 0;
-		return a->on_bytes_failed ? 0 : len;
+		a->has_failed = a->request->on_bytes(a->request->context, data, len, a->e) != 0;
+		return a->has_failed ? 0 : len;
 	}
 	if (is_good(a->reply->status)) {
 		body = &a->reply->body;
 		most = BODY_MAX;
 	}
 	if (body->len + len > most) {
-		a->on_bytes_failed = true;
+		a->has_failed = true;
 		err_set(a->e, ERR_LIMIT, "the server's answer is larger than %zu MiB", most >> 20);
 		return 0;
 	}
@@ -197,6 +200,39 @@ static size_t on_read(char *data, size_t size, size_t count, void *context)
 		n = read(a->request->body_fd, data, size * count);
 	while (n < 0 && errno == EINTR);
 	return n < 0 ? CURL_READFUNC_ABORT : (size_t)n;
+}
+
+/* ---- who is there ---- */
+
+static int on_socket(void *context, curl_socket_t fd, curlsocktype type)
+{
+	struct client *c = context;
+
+	(void)type;
+	c->socket_fd = fd;
+	return CURL_SOCKOPT_OK;
+}
+
+/* Before anything is sent. A service may have ended since its place was looked at, and in /tmp somebody else may have made
+ * the same place again: so the kernel is asked who listens. */
+static int on_connected(void *context, char *their_ip, char *our_ip, int their_port, int our_port)
+{
+	struct asking *a = context;
+	struct ucred peer = { .uid = (uid_t)-1 };
+	socklen_t len = sizeof(peer);
+
+	(void)their_ip;
+	(void)our_ip;
+	(void)their_port;
+	(void)our_port;
+	if (getsockopt(a->client->socket_fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 &&
+		(peer.uid == geteuid() || peer.uid == 0))
+		return CURL_PREREQFUNC_OK;
+	a->has_failed = true;
+	err_set(a->e, ERR_INPUT,
+		"%s: user %u listens there: nothing is sent to a service that is neither yours nor root's, unless --server names it",
+		a->client->server.name, (unsigned)peer.uid);
+	return CURL_PREREQFUNC_ABORT;
 }
 
 /* ---- what goes ---- */
@@ -278,6 +314,12 @@ static void set_common(struct asking *a, const char *url, char *why)
 	if (a->client->server.socket_path) {
 		curl_easy_setopt(easy, CURLOPT_UNIX_SOCKET_PATH, a->client->server.socket_path);
 		curl_easy_setopt(easy, CURLOPT_PROXY, "");
+	}
+	if (a->client->server.is_default) {
+		curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, on_socket);
+		curl_easy_setopt(easy, CURLOPT_SOCKOPTDATA, a->client);
+		curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, on_connected);
+		curl_easy_setopt(easy, CURLOPT_PREREQDATA, a);
 	}
 }
 
@@ -387,7 +429,7 @@ static int tell_failure(const struct asking *a, CURLcode code, const char *why, 
 	auto_free char *words = plain_text(*why ? why : curl_easy_strerror(code));
 	long sys_errno = 0;
 
-	if (a->on_bytes_failed)
+	if (a->has_failed)
 		return -1;
 	if (a->client->was_interrupted)
 		return err_set(e, ERR_GONE, "interrupted");

@@ -75,8 +75,9 @@ static int find_place(const char *url, struct server *ret, struct err *e)
 	if (url)
 		return take_url(url, ret, e);
 	path = places_socket();
+	ret->is_default = true;
 	if (path && stat(path, &status) == 0 && S_ISSOCK(status.st_mode))
-		return take_socket(path, ret, e);
+		return places_check_socket(path, e) ? -1 : take_socket(path, ret, e);
 	return err_set(e, ERR_NOT_FOUND,
 		"no service is running here (there is no socket '%s'): start one with 'hotcell serve', "
 		"or name one with --server URL or HOTCELL_SERVER",

@@ -5,11 +5,14 @@
 #include "base/err.h"
 #include "cli/server_options.h"
 
+#include <stdbool.h>
+
 struct server {
 	char *name;        /* as people know it: "http://localhost:8000", "unix:/run/…" */
 	char *base;        /* in front of every path of a URL; no '/' at its end */
 	char *socket_path; /* or NULL */
-	char *key;         /* or NULL */
+	bool is_default; /* nobody named it: that it is the user's own, or root's, is for us to see */
+	char *key;       /* or NULL */
 };
 
 /* --server, else $HOTCELL_SERVER, else the socket where a service would be; --key, else $HOTCELL_API_KEY,

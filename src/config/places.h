@@ -2,7 +2,12 @@
 #ifndef HOTCELL_CONFIG_PLACES_H
 #define HOTCELL_CONFIG_PLACES_H
 
+#include "base/err.h"
+
 char *places_socket(void);
+/* Whether nobody but us and root can have put there what is found: for a socket that nobody named, in a directory that may
+ * have been another's idea, as /tmp is everybody's. It need not be there yet; its directory must. -1 with *e. */
+int places_check_socket(const char *path, struct err *e);
 char *places_state_dir(void);
 char *places_user(void);
 

@@ -46,6 +46,19 @@ static struct counter *find(
 	return c;
 }
 
+static void free_all(struct map *map)
+{
+	size_t at = 0;
+	struct counter *c;
+
+	while ((c = map_next(map, &at))) {
+		free(c->language);
+		free(c->isolation);
+		free(c);
+	}
+	map_free(map);
+}
+
 void metrics_count_run(struct metrics *m, const struct job *job)
 {
 	const struct hotcell_result *r = job->result;
@@ -96,23 +109,55 @@ static void write_histogram(
 		*labels ? "}" : "", (unsigned long long)h->count);
 }
 
+static int compare(const void *one, const void *other)
+{
+	const struct counter *a = *(const struct counter *const *)one;
+	const struct counter *b = *(const struct counter *const *)other;
+	int order = strcmp(a->language, b->language);
+
+	if (!order)
+		order = strcmp(a->isolation, b->isolation);
+	return order ? order : strcmp(a->reason, b->reason);
+}
+
+/* A map has another order each time, and people would see lines jump. To be freed. */
+static struct counter **sort(const struct map *map)
+{
+	struct counter **sorted = xalloc((map->count + 1) * sizeof(struct counter *));
+	struct counter *c;
+	size_t count = 0;
+	size_t at = 0;
+
+	while ((c = map_next(map, &at)))
+		sorted[count++] = c;
+	qsort(sorted, count, sizeof(struct counter *), compare);
+	return sorted;
+}
+
+/* `label` is what a counter's reason is called. */
+static void write_counters(
+	struct buf *b, const char *name, const char *label, const struct map *counters)
+{
+	auto_free struct counter **sorted = sort(counters);
+
+	for (struct counter **c = sorted; *c; c++)
+		buf_addf(b, "hotcell_%s{language=\"%s\",isolation=\"%s\",%s=\"%s\"} %llu\n", name,
+			(*c)->language, (*c)->isolation, label, (*c)->reason,
+			(unsigned long long)(*c)->count);
+}
+
 static void write_runs(const struct metrics *m, struct buf *b)
 {
-	size_t at = 0;
-	struct counter *c;
+	auto_free struct counter **latencies = sort(&m->latency);
 
 	head(b, "runs_total", "counter", "Runs that have ended.");
-	while ((c = map_next(&m->runs, &at)))
-		buf_addf(b,
-			"hotcell_runs_total{language=\"%s\",isolation=\"%s\",reason=\"%s\"} %llu\n",
-			c->language, c->isolation, c->reason, (unsigned long long)c->count);
+	write_counters(b, "runs_total", "reason", &m->runs);
 	head(b, "run_seconds", "histogram", "From request to result.");
-	at = 0;
-	while ((c = map_next(&m->latency, &at))) {
-		auto_free char *labels =
-			xasprintf("language=\"%s\",isolation=\"%s\"", c->language, c->isolation);
+	for (struct counter **c = latencies; *c; c++) {
+		auto_free char *labels = xasprintf(
+			"language=\"%s\",isolation=\"%s\"", (*c)->language, (*c)->isolation);
 
-		write_histogram(b, "run_seconds", labels, &c->latency);
+		write_histogram(b, "run_seconds", labels, &(*c)->latency);
 	}
 	head(b, "queue_seconds", "histogram", "That runs waited for a place.");
 	write_histogram(b, "queue_seconds", "", &m->queue);
@@ -125,39 +170,28 @@ static const char *isolation_name(enum hotcell_isolation isolation)
 	return names[isolation];
 }
 
+static void add_pool(struct map *sums, const struct pool *pool)
+{
+	const char *isolation = isolation_name(pool->wish.isolation);
+	auto_free char *name = xasprintf("%s\",profile=\"%s", pool->wish.language,
+		pool->wish.profile ? pool->wish.profile : "");
+
+	find(sums, name, isolation, "idle")->count += pool_count_idle(pool);
+	find(sums, name, isolation, "busy")->count += pool->busy;
+}
+
 static void write_pools(const struct service *s, struct buf *b)
 {
-	static const struct {
-		const char *state;
-		size_t offset;
-	} states[] = { { "idle", offsetof(struct pool, idle_count) },
-		{ "busy", offsetof(struct pool, busy) } };
 	struct map sums = { 0 };
 	size_t at = 0;
-	struct pool *pool;
-	struct counter *c;
+	const struct pool *pool;
 
 	head(b, "pool_cells", "gauge", "Cells of pools.");
 	/* Pools that differ in limits only are one here. */
 	while ((pool = map_next(&s->pools.by_key, &at)))
-		for (size_t i = 0; i < COUNT(states); i++) {
-			auto_free char *name = xasprintf("%s\",profile=\"%s", pool->wish.language,
-				pool->wish.profile ? pool->wish.profile : "");
-
-			find(&sums, name, isolation_name(pool->wish.isolation), states[i].state)
-				->count += *(const unsigned *)(const void *)((const char *)pool +
-									     states[i].offset);
-		}
-	at = 0;
-	while ((c = map_next(&sums, &at))) {
-		buf_addf(b,
-			"hotcell_pool_cells{language=\"%s\",isolation=\"%s\",state=\"%s\"} %llu\n",
-			c->language, c->isolation, c->reason, (unsigned long long)c->count);
-		free(c->language);
-		free(c->isolation);
-		free(c);
-	}
-	map_free(&sums);
+		add_pool(&sums, pool);
+	write_counters(b, "pool_cells", "state", &sums);
+	free_all(&sums);
 }
 
 static size_t count_cells(const struct engines *engines, enum hotcell_isolation isolation)
@@ -216,19 +250,6 @@ void metrics_write(const struct service *s, struct buf *ret)
 	number(b, "store_writes_queued", "gauge", "Writes that wait for the disk.",
 		store_queued(s->store));
 	number(b, "memory_bytes", "gauge", "Resident memory of the daemon.", own_memory());
-}
-
-static void free_all(struct map *map)
-{
-	size_t at = 0;
-	struct counter *c;
-
-	while ((c = map_next(map, &at))) {
-		free(c->language);
-		free(c->isolation);
-		free(c);
-	}
-	map_free(map);
 }
 
 void metrics_close(struct metrics *m)

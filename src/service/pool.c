@@ -14,6 +14,7 @@ enum {
 	QUIET_US = 100000,
 	PATIENCE_US = 1000000,
 	MAKING_US = 10000000,
+	DEATHS_MAX = 3,
 	KEY_SIZE = 512
 };
 
@@ -417,17 +418,47 @@ static void free_pool(struct pools *p, struct pool *pool)
 	free(pool);
 }
 
+/* One that died by chance is replaced. Where all do, as where there are no vms, others would too. */
+static void note_deaths(struct pool *pool, const char *why)
+{
+	if (++pool->deaths < DEATHS_MAX || pool->is_broken)
+		return;
+	pool->is_broken = true;
+	log_warning("pool.failed", { "language", .text = pool->wish.language },
+		{ "text", .text = why });
+}
+
 static void sweep(struct pool *pool)
 {
+	bool has_ready = false;
+	char why[200] = "";
+
 	list_each(at, next, &pool->idle)
 	{
 		struct pool_cell *cell = container_of(at, struct pool_cell, link);
+		enum hotcell_cell_state state = hotcell_cell_state(cell->cell);
 
-		if (hotcell_cell_state(cell->cell) == HOTCELL_CELL_GONE) {
+		has_ready |= state == HOTCELL_CELL_READY;
+		if (state == HOTCELL_CELL_GONE) {
+			snprintf(why, sizeof(why), "%s", hotcell_cell_failure(cell->cell));
 			take_out(cell);
 			end(cell);
 		}
 	}
+	if (has_ready)
+		pool->deaths = 0;
+	else if (*why)
+		note_deaths(pool, why);
+}
+
+unsigned pool_count_idle(const struct pool *pool)
+{
+	unsigned count = 0;
+
+	list_each(at, next, &pool->idle) count +=
+		hotcell_cell_state(container_of(at, struct pool_cell, link)->cell) !=
+		HOTCELL_CELL_GONE;
+	return count;
 }
 
 /* As many as were in use at one time in the window that ends. */
@@ -447,6 +478,7 @@ static void resize(struct pools *p, struct pool *pool)
 	pool->misses = 0;
 	pool->busy_peak = pool->busy;
 	pool->is_broken = false;
+	pool->deaths = 0;
 	while (pool->idle_count > pool->spare) {
 		struct pool_cell *cell = container_of(pool->idle.prev, struct pool_cell, link);
 

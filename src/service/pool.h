@@ -43,7 +43,8 @@ struct pool {
 	unsigned spare;     /* how many are to wait */
 	bool is_listed;     /* the config wants it warm */
 	bool is_dropped;    /* its engine is on its way out */
-	bool is_broken;     /* the last one could not be made: not tried again in this window */
+	unsigned deaths;    /* sweeps in a row that found dead ones, and none that was ready */
+	bool is_broken;     /* they cannot be made, or die: not tried again in this window */
 	bool was_warm;      /* once at least */
 	int64_t last_used_us;
 	int64_t refilled_us; /* when it was its turn */
@@ -84,6 +85,8 @@ void pool_give(struct pool_cell *cell, bool again);
 void pool_list(struct pools *p, struct engine *n, const struct pool_wish *wish);
 /* Every second. */
 void pools_tick(struct pools *p);
+/* How many wait, without those that are dead and not swept away yet. */
+unsigned pool_count_idle(const struct pool *pool);
 /* Whether every listed pool has had a cell that waits. */
 bool pools_are_warm(struct pools *p);
 /* Ends all cells of an engine. */

@@ -7,6 +7,10 @@
 /* ---- session_run.c ---- */
 /* Its cell, and the directory of its files. */
 int session_make_place(struct session *session, struct err *e);
+/* Whether only its cell shows that the session can be had at all: it is waited for before anybody is told. */
+bool session_depends_on_cell(const struct session *session);
+/* A cell that does not stay. */
+void session_drop_brief_cell(struct session *session, const char *why);
 /* What is left of them. */
 void session_drop_place(struct session *session);
 void session_note_cell_end(struct session *session, const char *why);

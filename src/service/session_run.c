@@ -98,6 +98,17 @@ static int check_plan(struct session *session, struct err *e)
 	return 0;
 }
 
+/* The service has seen that there are no vms, but not why, which a warden tells. */
+static bool lacks_vms(const struct session *session)
+{
+	return session->config.isolation == HOTCELL_ISOLATION_VM && !session->service->has_kvm;
+}
+
+bool session_depends_on_cell(const struct session *session)
+{
+	return session->cell && (session->config.mounts_count || lacks_vms(session));
+}
+
 int session_make_place(struct session *session, struct err *e)
 {
 	const struct session_config *c = &session->config;
@@ -108,7 +119,7 @@ int session_make_place(struct session *session, struct err *e)
 	if (check_plan(session, e))
 		return -1;
 	session->keeps_state = keeps_cell && language && language->keeps_state;
-	if (keeps_cell && make_cell(session, c->language, e))
+	if ((keeps_cell || lacks_vms(session)) && make_cell(session, c->language, e))
 		return -1;
 	if (keeps_cell && c->is_shared)
 		return 0;
@@ -371,11 +382,11 @@ struct task {
 		struct session_turn *turn, struct session_found *found, const struct err *failure);
 };
 
-static void drop_run_cell(struct session *session)
+void session_drop_brief_cell(struct session *session, const char *why)
 {
 	if (!session->cell || session->config.strategy == SESSION_PER_SESSION)
 		return;
-	session_note_cell_end(session, "its run is over");
+	session_note_cell_end(session, why);
 	hotcell_cell_free(take_ptr(&session->cell));
 }
 
@@ -406,7 +417,7 @@ static void on_listed(
 	if (!failure && !found->is_incomplete && session->mirror)
 		remove_missing(session->mirror, found);
 	session_found_free(found);
-	drop_run_cell(session);
+	session_drop_brief_cell(session, "its run is over");
 	session_turn_end(turn);
 }
 
@@ -493,7 +504,7 @@ static void look_after_cell(struct session *session)
 	if (session->config.strategy == SESSION_PER_SESSION)
 		session_end(session, hotcell_cell_failure(session->cell));
 	else
-		drop_run_cell(session);
+		session_drop_brief_cell(session, "its run is over");
 }
 
 void session_run_ended(struct session *session, struct job *job)
@@ -508,7 +519,7 @@ void session_run_ended(struct session *session, struct job *job)
 	if (had_turn)
 		look_after_cell(session);
 	if (had_turn && !tidy(session, job))
-		drop_run_cell(session);
+		session_drop_brief_cell(session, "its run is over");
 	session_turn_forget(&job->turn);
 	session_release(session);
 }

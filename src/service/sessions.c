@@ -392,19 +392,20 @@ static void on_cell_up(
 		opened(session, failure);
 		return;
 	}
+	session_drop_brief_cell(session, "it was a trial");
 	turn->on_files = on_files_put;
 	session_put_files(session);
 }
 
 /* With its first turn, so that whoever comes meanwhile waits: its files go in, its row is written. Only in the cell
- * is it seen whether its mounts can be had: that is waited for. */
+ * is it seen whether its mounts can be had, or why there are no vms: that is waited for. */
 static void on_own_turn(struct session_turn *turn, const char *gone)
 {
 	struct session *session = turn->session;
 
 	if (gone)
 		return;
-	if (!session->cell || !session->config.mounts_count) {
+	if (!session_depends_on_cell(session)) {
 		session_put_files(session);
 		return;
 	}

@@ -5,6 +5,7 @@
 #include "base/notify.h"
 #include "base/own.h"
 #include "base/path.h"
+#include "config/places.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -75,21 +76,42 @@ static bool is_alive(const struct sockaddr_un *address)
 	return fd >= 0 && connect(fd, (const struct sockaddr *)address, sizeof(*address)) == 0;
 }
 
+/* Of a socket; "" if it is in the working directory. To be freed. */
+static char *dir_of(const char *path)
+{
+	return xasprintf("%.*s", (int)(path_base(path) - path), path);
+}
+
+/* For all to pass through: who may connect, we look at ourselves. But where nobody has named it, it is an ordinary user's
+ * own, in /tmp perhaps, where others may have been before us. */
+static int make_dir(const char *path, struct daemon_start *ret, struct err *e)
+{
+	auto_free char *dir = dir_of(path);
+	auto_free char *by_default = places_socket();
+	bool is_default = by_default && strcmp(path, by_default) == 0;
+	bool is_private = is_default && geteuid() != 0;
+
+	if (!*dir)
+		return 0;
+	if (mkdir(dir, is_private ? 0700 : 0755) == 0)
+		ret->has_made_dir = is_private;
+	else if (errno != EEXIST)
+		return err_sys(e, "make '%s'", dir);
+	return is_default ? places_check_socket(path, e) : 0;
+}
+
 static int open_unix(const char *path, struct daemon_start *ret, struct err *e)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	auto_free char *dir = xstrdup(path);
 	struct stat status;
 
 	if (strlen(path) >= sizeof(address.sun_path))
 		return err_set(e, ERR_INPUT, "socket = '%s': want at most %zu letters", path,
 			sizeof(address.sun_path) - 1);
 	memcpy(address.sun_path, path, strlen(path) + 1);
-	dir[path_base(dir) - dir] = '\0';
-	/* For all to pass through: who may connect, we look at ourselves. */
-	if (*dir && mkdir(dir, 0755) && errno != EEXIST)
-		return err_sys(e, "make '%s'", dir);
+	if (make_dir(path, ret, e))
+		return -1;
 	if (is_alive(&address))
 		return err_set(e, ERR_INPUT, "another service listens on '%s' already", path);
 	if (lstat(path, &status) == 0 && S_ISSOCK(status.st_mode))
@@ -156,9 +178,13 @@ int listen_open(const struct config *c, struct daemon_start *ret, struct err *e)
 
 void listen_close(const struct config *c, struct daemon_start *start)
 {
+	auto_free char *dir = dir_of(c->socket);
+
 	for (unsigned i = 0; i < start->listeners_count; i++) {
 		own_close(&start->listeners[i].fd);
 		if (start->listeners[i].is_local && !start->is_handed)
 			unlink(c->socket);
 	}
+	if (start->has_made_dir)
+		rmdir(dir);
 }

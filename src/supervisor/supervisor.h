@@ -38,6 +38,7 @@ struct daemon_start {
 	/* By a service manager, which keeps them: who connects while there is no daemon waits for the next one. */
 	bool is_handed;
 	bool is_guarded; /* nobody can connect to its unix sockets but those whom the manager lets */
+	bool has_made_dir; /* for a socket that nobody named: it goes with it */
 	bool has_kvm;
 	int control_fd;  /* to the supervisor */
 	int settings_fd; /* from it: new settings */

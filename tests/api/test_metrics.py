@@ -100,3 +100,23 @@ def test_requests_are_counted(service):
     for _ in range(3):
         service.get("/livez")
     assert service.metrics()["hotcell_http_requests_total"] == before + 4
+
+
+def test_samples_come_in_order(service):
+    """Also between looks: else the rows of `hotcell top` would jump."""
+    for language in ("sh", "perl", "javascript", "python"):
+        code = "1" if language == "python" else ""
+        service.execute(code, language=language, isolation="container")
+        service.execute(code, language=language)
+
+    def labels(text, family, *names):
+        found = re.findall(rf"^{family}\{{(.*)\}} ", text, re.M)
+        return [tuple(re.search(rf'{name}="(.*?)"', one)[1] for name in names) for one in found]
+
+    for _ in range(5):
+        text = service.get("/metrics").body.decode()
+        pools = labels(text, "hotcell_pool_cells", "language", "profile", "isolation", "state")
+        runs = labels(text, "hotcell_runs_total", "language", "isolation", "reason")
+        times = labels(text, "hotcell_run_seconds_count", "language", "isolation")
+        for found, least in ((pools, 8), (runs, 4), (times, 4)):
+            assert len(found) >= least and found == sorted(found)

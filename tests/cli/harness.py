@@ -201,7 +201,7 @@ def public_dir():
 def copy_programs(to):
     """The build tree's programs and what they need beside them. Returns the hotcell."""
     (to / "bin").mkdir()
-    for name in ("hotcell", "hotcell-warden", "hotcell-vmm"):
+    for name in ("hotcell", "hotcell-client", "hotcell-daemon", "hotcell-warden", "hotcell-vmm"):
         shutil.copy(HOTCELL.with_name(name), to / "bin" / name)
     for name in ("languages", "drivers"):
         shutil.copytree(ROOT / name, to / "share" / "hotcell" / name)
