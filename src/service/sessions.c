@@ -10,7 +10,8 @@
 
 #include <string.h>
 
-#define WHY_EXPIRED "it has expired"
+#define WHY_EXPIRED       "it has expired"
+#define WHY_BEING_DELETED "it is being deleted"
 
 enum { RETRY_MAX_S = 3600 };
 
@@ -203,7 +204,9 @@ struct session *session_find(
 	const char *failure = is_owned(session, owner) ? cell_failure(session) : NULL;
 	char why[200] = WHY_EXPIRED;
 
-	if (failure) {
+	if (is_owned(session, owner) && session->is_being_deleted) {
+		snprintf(why, sizeof(why), "%s", WHY_BEING_DELETED);
+	} else if (failure) {
 		snprintf(why, sizeof(why), "%s", failure);
 		session_end(session, why);
 	} else if (is_owned(session, owner)) {
@@ -255,9 +258,23 @@ static void save(struct session *session, const char *lost, store_done *done, vo
 	store_put_session(session->service->store, &row, done, context);
 }
 
+static void set_gone(const struct session *session, struct err *ret)
+{
+	err_set(ret, ERR_NOT_FOUND, "Session '%s' not found: %s", session->id,
+		session->has_ended ? session->why : WHY_BEING_DELETED);
+}
+
+/* Behind its removal a row would stay for ever. */
 void session_save(struct session *session, store_done *done, void *context)
 {
-	save(session, NULL, done, context);
+	struct err gone = { 0 };
+
+	if (!session->is_being_deleted && !session->has_ended) {
+		save(session, NULL, done, context);
+		return;
+	}
+	set_gone(session, &gone);
+	done(context, &gone);
 }
 
 /* ---- beginning ---- */
@@ -412,9 +429,12 @@ void session_end(struct session *session, const char *why)
 {
 	if (session->has_ended)
 		return;
-	session_hold(session);
-	map_put(&session->service->sessions.lost, session->id, session);
-	save(session, why, on_lost_saved, session);
+	/* Nor is it written why one ended that is being deleted: its row is on its way out. */
+	if (!session->is_being_deleted) {
+		session_hold(session);
+		map_put(&session->service->sessions.lost, session->id, session);
+		save(session, why, on_lost_saved, session);
+	}
 	end(session, why);
 }
 
@@ -427,21 +447,33 @@ struct deletion {
 static void on_removed(void *context, const struct err *e)
 {
 	struct deletion *d = context;
+	/* One that opens has no row yet, and will have none. */
+	const struct err *failure = e && e->kind == ERR_NOT_FOUND ? NULL : e;
 
+	d->session->is_being_deleted = false;
 	/* One that nobody waits for is not told that it failed either, and would stay for nobody. */
-	if (!e || !d->done)
+	if (!failure || !d->done)
 		end(d->session, "it was deleted");
 	if (d->done)
-		d->done(d->context, e);
+		d->done(d->context, failure);
 	session_release(d->session);
 	free(d);
 }
 
 void session_delete(struct session *session, store_done *done, void *context)
 {
-	struct deletion *d = xalloc(sizeof(*d));
+	struct deletion *d;
+	struct err gone = { 0 };
 
+	if (session->is_being_deleted) {
+		set_gone(session, &gone);
+		if (done)
+			done(context, &gone);
+		return;
+	}
+	d = xalloc(sizeof(*d));
 	*d = (struct deletion){ session, done, context };
+	session->is_being_deleted = true;
 	session_hold(session);
 	store_remove_session(session->service->store, session->id, on_removed, d);
 }
@@ -450,6 +482,8 @@ static const char *reason_to_end(const struct session *session, double now_s)
 {
 	const struct session_config *c = &session->config;
 
+	if (session->is_being_deleted)
+		return NULL;
 	if (cell_failure(session))
 		return cell_failure(session);
 	if (session->turn || !list_is_empty(&session->turns))
