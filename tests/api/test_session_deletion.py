@@ -39,8 +39,46 @@ def clinging_store(service):
             db.execute("DROP TRIGGER clings")
 
 
+def stored(service):
+    return {file["file_id"] for file in service.get("/v1/files").json()["files"]}
+
+
 def listed(service):
     return {session["session_id"] for session in service.get("/v1/sessions").json()["sessions"]}
+
+
+# ---- generated files are to stay ----
+
+
+def test_what_was_kept_is_removed_again_if_the_session_cannot_be_deleted(service):
+    before = stored(service)
+    with Session(service) as session:
+        session.bash("echo 1 > one; echo 2 > two")
+        with clinging_store(service):
+            reply = session.delete("?keep_generated=true")
+        assert "it clings" in reply.detail(), reply
+        harness.wait_until(lambda: stored(service) == before, "what was stored is removed")
+        assert session.files() == {"one": 2, "two": 2}
+        reply = session.delete("?keep_generated=true")
+        assert [file["path"] for file in reply.json()["files"]] == ["one", "two"], reply
+    assert session.id not in rows(service)
+
+
+def test_what_was_kept_is_removed_again_if_another_one_deletes_the_session(service):
+    before = stored(service)
+    session = Session(service)
+    session.bash("echo 1 > one; echo 2 > two")
+    with busy_store(service):
+        keeping = harness.Background(lambda: session.delete("?keep_generated=true"))
+        harness.wait_until(lambda: session.state()["state"] == "busy", "the first file is on its way")
+        deletion = harness.Background(session.delete)
+        harness.wait_until(lambda: session.get().status == 404, "the deletion has begun")
+    assert (keeping.result().status, deletion.result().status) == (404, 204)
+    harness.wait_until(lambda: stored(service) == before, "what was stored is removed")
+    assert session.id not in rows(service)
+
+
+# ---- nobody is to find it meanwhile ----
 
 
 @pytest.mark.parametrize("strategy", ["per_session", "pool"])
