@@ -2,6 +2,7 @@
 
 #include "base/own.h"
 #include "base/utf8.h"
+#include "wire/limits.h"
 
 #include <string.h>
 
@@ -9,34 +10,36 @@
 #define CUT_MARK "\n...[truncated]"
 enum { CUT_ROOM = 32 };
 
-/* The program was ended at what it may print, and this is where it did so. */
-static bool was_stopped(const struct job *job, const struct hotcell_bytes *bytes)
+/* At which a stream ends the run. */
+static uint64_t output_limit(const struct job *job)
 {
-	uint64_t limit =
-		job->spec.limits
-			.output_bytes; /* 0: the usual one, which is more than a reply holds */
+	uint64_t limit = job->spec.limits.output_bytes;
 
-	return job->result->reason == HOTCELL_OUTPUT_LIMIT &&
-	       (bytes->truncated || (limit && bytes->len >= limit));
+	return limit ? limit : limit_table[LIMIT_OUTPUT_BYTES].by_default;
+}
+
+/* The program was ended at what it may print, and a stream with so many bytes is where it did so. */
+static bool was_stopped(const struct job *job, uint64_t bytes)
+{
+	return job->result->reason == HOTCELL_OUTPUT_LIMIT && bytes >= output_limit(job);
 }
 
 static bool is_cut(const struct job *job, const struct hotcell_bytes *bytes)
 {
-	return bytes->truncated || was_stopped(job, bytes);
+	return bytes->truncated || was_stopped(job, bytes->len);
 }
 
 static json_t *output(const struct job *job, const struct hotcell_bytes *bytes)
 {
 	uint64_t max = job->spec.max_output;
-	uint64_t limit = job->spec.limits.output_bytes;
 	struct buf b = { 0 };
 	json_t *text;
 	size_t len = bytes->len;
 
 	if (!is_cut(job, bytes))
 		return reply_text(bytes->data, len);
-	if (was_stopped(job, bytes) && limit && limit < max)
-		max = limit;
+	if (was_stopped(job, len) && output_limit(job) < max)
+		max = output_limit(job);
 	if (len > max - CUT_ROOM && max > CUT_ROOM)
 		len = max - CUT_ROOM;
 	utf8_add_replaced(&b, bytes->data, len);
@@ -78,17 +81,19 @@ static json_t *usage(const struct job *job)
 }
 
 /* Whoever has followed it has had more than the result holds. */
-static bool is_missing(const struct job *job, const struct hotcell_bytes *bytes, bool has_followed)
+static bool is_missing(const struct job *job, int which, bool has_followed)
 {
-	return has_followed ? job->log_is_cut || was_stopped(job, bytes) : is_cut(job, bytes);
+	const struct hotcell_bytes *bytes = which ? &job->result->err : &job->result->out;
+
+	if (!has_followed)
+		return is_cut(job, bytes);
+	return job->log_is_cut || was_stopped(job, job->streamed_bytes[which]);
 }
 
 static json_t *truncated(const struct job *job, bool has_followed)
 {
-	const struct hotcell_result *r = job->result;
-
-	return json_pack("{s:b, s:b, s:o}", "stdout", is_missing(job, &r->out, has_followed),
-		"stderr", is_missing(job, &r->err, has_followed), "full_output_file_id",
+	return json_pack("{s:b, s:b, s:o}", "stdout", is_missing(job, 0, has_followed), "stderr",
+		is_missing(job, 1, has_followed), "full_output_file_id",
 		*job->full_id ? json_string(job->full_id) : json_null());
 }
 

@@ -89,7 +89,7 @@ static int pack_file(struct packing *p)
 }
 
 /* Behind all files: a program that goes on may have had us see a link in the place of a directory, and who unpacks that
- * would write what is in it wherever the link leads. */
+ * would write what is in it wherever the link leads. Links in it come behind it, and tar_add_link() leaves them out. */
 static int pack_links(struct packing *p)
 {
 	for (size_t i = 0; i < p->list->count; i++) {

@@ -48,7 +48,7 @@ static void on_closed(void *context, const struct err *e)
 	struct keeping *k = context;
 
 	if (e) {
-		visit_fail(&k->visit, e);
+		give_up(k, e);
 		return;
 	}
 	if (k->visit.call)
@@ -74,25 +74,30 @@ static void next_file(struct keeping *k)
 	session_delete(session, on_closed, k);
 }
 
+static void note_kept(struct keeping *k)
+{
+	const struct session_file *f = &k->found->files[k->at++];
+
+	json_array_append_new(k->kept,
+		json_pack("{s:o, s:s, s:I}", "path", reply_text(f->path, strlen(f->path)),
+			"file_id", k->file.id, "size_bytes", (json_int_t)k->file.size_bytes));
+}
+
 static void on_stored(void *context, const struct err *e)
 {
 	struct keeping *k = context;
 	struct session *session = k->visit.session;
 	struct err gone = { 0 };
 
+	if (!e)
+		note_kept(k);
 	if (session->has_ended) {
 		err_set(&gone, ERR_NOT_FOUND, "Session '%s' not found: %s", session->id,
 			session->why);
-		visit_fail(&k->visit, &gone);
+		give_up(k, &gone);
 	} else if (e) {
 		give_up(k, e);
 	} else {
-		const struct session_file *f = &k->found->files[k->at++];
-
-		json_array_append_new(
-			k->kept, json_pack("{s:o, s:s, s:I}", "path",
-					 reply_text(f->path, strlen(f->path)), "file_id",
-					 k->file.id, "size_bytes", (json_int_t)k->file.size_bytes));
 		next_file(k);
 	}
 }

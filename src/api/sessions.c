@@ -180,7 +180,8 @@ void sessions_list(struct call *call)
 	{
 		const struct session *session = container_of(at, struct session, link);
 
-		if (strcmp(session->caller.owner, call->caller.owner) == 0)
+		if (strcmp(session->caller.owner, call->caller.owner) == 0 &&
+			!session->is_being_deleted)
 			json_array_append_new(list, session_describe(session));
 	}
 	reply_json(call, 200, json_pack("{s:o}", "sessions", list));

@@ -1,6 +1,7 @@
 #include "api/tar.h"
 
 #include "base/buf.h"
+#include "base/map.h"
 #include "base/own.h"
 #include "base/path.h"
 #include "base/fd.h"
@@ -266,6 +267,7 @@ struct tar {
 	int fd;
 	uint64_t left;
 	time_t now;
+	struct map leaves; /* what it has that is no directory */
 };
 
 struct tar *tar_new(int fd, uint64_t bytes_max)
@@ -322,10 +324,27 @@ int tar_add_dir(struct tar *t, const char *path, struct err *e)
 	return add_header(t, path, entry_new(AE_IFDIR, 0755), 0, e);
 }
 
+static bool is_beneath_leaf(const struct tar *t, const char *path)
+{
+	auto_free char *above = xstrdup(path);
+	char *slash;
+
+	while ((slash = strrchr(above, '/'))) {
+		*slash = '\0';
+		if (map_get(&t->leaves, above))
+			return true;
+	}
+	return false;
+}
+
 int tar_add_link(struct tar *t, const char *path, const char *target, struct err *e)
 {
-	struct archive_entry *entry = entry_new(AE_IFLNK, 0777);
+	struct archive_entry *entry;
 
+	if (is_beneath_leaf(t, path))
+		return 0;
+	map_put(&t->leaves, path, t);
+	entry = entry_new(AE_IFLNK, 0777);
 	archive_entry_set_symlink(entry, target);
 	return add_header(t, path, entry, 0, e);
 }
@@ -337,6 +356,7 @@ int tar_add_file(struct tar *t, const struct tar_file *file, struct err *e)
 	auto_free char *block = xalloc(BLOCK);
 	uint64_t at = 0;
 
+	map_put(&t->leaves, path, t);
 	if (add_header(t, path, entry_new(AE_IFREG, file->is_executable ? 0755 : 0644), size, e))
 		return -1;
 	while (at < size) {
@@ -364,5 +384,6 @@ void tar_free(struct tar *t)
 	if (!t)
 		return;
 	archive_write_free(t->archive);
+	map_free(&t->leaves);
 	free(t);
 }

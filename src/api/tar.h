@@ -47,7 +47,8 @@ struct tar;
 /* Writes to `fd`, which stays the caller's, up to about `bytes_max`: then ERR_LIMIT. */
 struct tar *tar_new(int fd, uint64_t bytes_max);
 int tar_add_dir(struct tar *t, const char *path, struct err *e);
-/* The target stays what it is: nobody follows it here. */
+/* The target stays what it is: nobody follows it here. One beneath a link or a file that was added before is left out:
+ * no workspace has such a thing, and who unpacks it would make it where that link leads. */
 int tar_add_link(struct tar *t, const char *path, const char *target, struct err *e);
 
 struct tar_file {

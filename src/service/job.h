@@ -63,6 +63,8 @@ struct job {
 	struct list log; /* of output, for those who follow */
 	size_t log_bytes;
 	bool log_is_cut;
+	uint64_t streamed_bytes
+		[2]; /* of the program's stdout and stderr, what is cut from the log included */
 	bool is_paused;
 	bool is_cancelled;
 	bool is_again; /* the cell was gone: it is tried once more */

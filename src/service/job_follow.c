@@ -102,7 +102,8 @@ void job_on_output(
 	struct job *job = context;
 	struct event *event;
 
-	(void)compiling;
+	if (!compiling)
+		job->streamed_bytes[stream == HOTCELL_STDERR] += len;
 	if (job->spec.detach && job->log_bytes + len > 2 * job->spec.max_output)
 		job->log_is_cut = true;
 	if (job->log_is_cut)

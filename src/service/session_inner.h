@@ -17,6 +17,11 @@ void session_note_cell_end(struct session *session, const char *why);
 /* Where the directories of sessions are; to be freed. */
 char *session_mirrors_dir(const struct service *s);
 
+/* ---- session_describe.c ---- */
+const char *session_strategy_name(const struct session *session);
+/* What it was asked for, as its row has it. */
+json_t *session_describe_config(const struct session *session);
+
 /* ---- session_files.c ---- */
 /* The files that it begins with; own_turn.on_files is told. */
 void session_put_files(struct session *session);

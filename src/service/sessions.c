@@ -6,17 +6,14 @@
 #include "service/job.h"
 #include "service/mirror.h"
 #include "service/service.h"
-#include "wire/limits.h"
 #include "service/session_inner.h"
 
 #include <string.h>
 
-static const char *const strategies[] = { "per_session", "per_execution", "pool" };
-#define WHY_EXPIRED "it has expired"
+#define WHY_EXPIRED       "it has expired"
+#define WHY_BEING_DELETED "it is being deleted"
 
 enum { RETRY_MAX_S = 3600 };
-
-static const char *const isolations[] = { "auto", "process", "container", "vm" };
 
 void session_config_free(struct session_config *c)
 {
@@ -207,7 +204,9 @@ struct session *session_find(
 	const char *failure = is_owned(session, owner) ? cell_failure(session) : NULL;
 	char why[200] = WHY_EXPIRED;
 
-	if (failure) {
+	if (is_owned(session, owner) && session->is_being_deleted) {
+		snprintf(why, sizeof(why), "%s", WHY_BEING_DELETED);
+	} else if (failure) {
 		snprintf(why, sizeof(why), "%s", failure);
 		session_end(session, why);
 	} else if (is_owned(session, owner)) {
@@ -242,92 +241,9 @@ static int check_count(
 
 /* ---- as rows ---- */
 
-static json_t *describe_mounts(const struct session_config *c)
-{
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < c->mounts_count; i++)
-		json_array_append_new(
-			list, json_pack("{s:s, s:s, s:b}", "source", c->mounts[i].source, "name",
-				      c->mounts[i].name, "read_only", 1));
-	return list;
-}
-
-/* What holds, as it may be asked for. */
-static json_t *describe_limits(const struct hotcell_limits *l)
-{
-	uint64_t output_bytes =
-		l->output_bytes ? l->output_bytes : limit_table[LIMIT_OUTPUT_BYTES].by_default;
-
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:o}", "memory_bytes",
-		(json_int_t)l->memory_bytes, "cpu_ms", (json_int_t)l->cpu_ms, "processes",
-		(json_int_t)l->processes, "disk_bytes", (json_int_t)l->disk_bytes, "output_bytes",
-		(json_int_t)output_bytes, "cpus",
-		l->cpus_milli ? json_real((double)l->cpus_milli / 1000) : json_null());
-}
-
-static json_t *describe_config(const struct session *session)
-{
-	const struct session_config *c = &session->config;
-	json_t *env = json_object();
-
-	for (char **at = c->env; at && *at; at++) {
-		auto_free char *name = xstrdup(*at);
-		char *equals = strchr(name, '=');
-
-		*equals = '\0';
-		json_object_set_new_nocheck(env, name, json_string_nocheck(equals + 1));
-	}
-	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:I, s:I, s:o}", "language",
-		c->language, "isolation", isolations[c->isolation], "strategy",
-		strategies[c->strategy], "workspace", c->is_shared ? "shared" : "isolated",
-		"network", c->network == HOTCELL_NETWORK_HOST ? "host" : "none", "env", env,
-		"limits", describe_limits(&c->limits), "ttl_seconds", (json_int_t)c->ttl_s,
-		"idle_timeout", (json_int_t)c->idle_timeout_s, "mounts", describe_mounts(c));
-}
-
-static json_t *describe_cells(const struct session *session)
-{
-	unsigned first = session->cells_count > SESSION_CELLS_MAX ?
-				 session->cells_count - SESSION_CELLS_MAX :
-				 0;
-	json_t *list = json_array();
-
-	for (unsigned i = first; i < session->cells_count; i++) {
-		const struct session_cell *c = &session->cells[i % SESSION_CELLS_MAX];
-
-		json_array_append_new(
-			list, json_pack("{s:s, s:f, s:o, s:o, s:I}", "isolation", c->isolation,
-				      "created", c->created_s, "ended",
-				      c->ended_s > 0 ? json_real(c->ended_s) : json_null(),
-				      "reason", *c->why ? json_string(c->why) : json_null(), "runs",
-				      (json_int_t)c->runs));
-	}
-	return list;
-}
-
-static const char *state_name(const struct session *session)
-{
-	if (session->job && session->job->state == JOB_RUNNING)
-		return "running";
-	if (session->opening)
-		return "opening";
-	return session->turn && session->turn != &session->own_turn ? "busy" : "idle";
-}
-
-json_t *session_describe(const struct session *session)
-{
-	return json_pack("{s:s, s:o, s:s, s:f, s:f, s:f, s:I, s:b, s:o, s:o}", "session_id",
-		session->id, "config", describe_config(session), "state", state_name(session),
-		"created_at", session->created_s, "last_used_at", session->last_used_s,
-		"expires_at", session->expires_s, "runs", (json_int_t)session->runs, "has_state",
-		session->has_state, "cells", describe_cells(session), "user",
-		session->config.user ? json_string_nocheck(session->config.user) : json_null());
-}
-
 static void save(struct session *session, const char *lost, store_done *done, void *context)
 {
-	json_t *config = describe_config(session);
+	json_t *config = session_describe_config(session);
 	auto_free char *text = json_dumps(config, JSON_COMPACT);
 	struct store_session row = {
 		.owner = session->caller.owner,
@@ -342,9 +258,23 @@ static void save(struct session *session, const char *lost, store_done *done, vo
 	store_put_session(session->service->store, &row, done, context);
 }
 
+static void set_gone(const struct session *session, struct err *ret)
+{
+	err_set(ret, ERR_NOT_FOUND, "Session '%s' not found: %s", session->id,
+		session->has_ended ? session->why : WHY_BEING_DELETED);
+}
+
+/* Behind its removal a row would stay for ever. */
 void session_save(struct session *session, store_done *done, void *context)
 {
-	save(session, NULL, done, context);
+	struct err gone = { 0 };
+
+	if (!session->is_being_deleted && !session->has_ended) {
+		save(session, NULL, done, context);
+		return;
+	}
+	set_gone(session, &gone);
+	done(context, &gone);
 }
 
 /* ---- beginning ---- */
@@ -418,7 +348,7 @@ static void begin(struct session *session)
 	log_info("session.opened", { "id", .text = session->id },
 		{ "owner", .text = session->caller.owner },
 		{ "language", .text = session->config.language },
-		{ "strategy", .text = strategies[session->config.strategy] });
+		{ "strategy", .text = session_strategy_name(session) });
 	session->own_turn.on_turn = on_own_turn;
 	session->own_turn.on_files = on_files_put;
 	session_wait(session, &session->own_turn);
@@ -500,9 +430,12 @@ void session_end(struct session *session, const char *why)
 {
 	if (session->has_ended)
 		return;
-	session_hold(session);
-	map_put(&session->service->sessions.lost, session->id, session);
-	save(session, why, on_lost_saved, session);
+	/* Nor is it written why one ended that is being deleted: its row is on its way out. */
+	if (!session->is_being_deleted) {
+		session_hold(session);
+		map_put(&session->service->sessions.lost, session->id, session);
+		save(session, why, on_lost_saved, session);
+	}
 	end(session, why);
 }
 
@@ -515,21 +448,33 @@ struct deletion {
 static void on_removed(void *context, const struct err *e)
 {
 	struct deletion *d = context;
+	/* One that opens has no row yet, and will have none. */
+	const struct err *failure = e && e->kind == ERR_NOT_FOUND ? NULL : e;
 
+	d->session->is_being_deleted = false;
 	/* One that nobody waits for is not told that it failed either, and would stay for nobody. */
-	if (!e || !d->done)
+	if (!failure || !d->done)
 		end(d->session, "it was deleted");
 	if (d->done)
-		d->done(d->context, e);
+		d->done(d->context, failure);
 	session_release(d->session);
 	free(d);
 }
 
 void session_delete(struct session *session, store_done *done, void *context)
 {
-	struct deletion *d = xalloc(sizeof(*d));
+	struct deletion *d;
+	struct err gone = { 0 };
 
+	if (session->is_being_deleted) {
+		set_gone(session, &gone);
+		if (done)
+			done(context, &gone);
+		return;
+	}
+	d = xalloc(sizeof(*d));
 	*d = (struct deletion){ session, done, context };
+	session->is_being_deleted = true;
 	session_hold(session);
 	store_remove_session(session->service->store, session->id, on_removed, d);
 }
@@ -538,6 +483,8 @@ static const char *reason_to_end(const struct session *session, double now_s)
 {
 	const struct session_config *c = &session->config;
 
+	if (session->is_being_deleted)
+		return NULL;
 	if (cell_failure(session))
 		return cell_failure(session);
 	if (session->turn || !list_is_empty(&session->turns))

@@ -113,6 +113,7 @@ struct session {
 	uint64_t runs;
 	bool keeps_state;
 	bool has_state; /* the interpreter has run, and is there */
+	bool is_being_deleted; /* the store is asked to forget it, and has not answered: nobody else finds it */
 	bool has_ended;
 	char why[200]; /* it has */
 	unsigned references;
@@ -148,13 +149,14 @@ int session_new(struct service *s, const struct caller *caller, struct session_c
 /* NULL with *e: there is none of that name and owner; the text says what became of it. */
 struct session *session_find(
 	struct service *s, const char *id, const char *owner, struct hotcell_error *e);
-/* Ends it, as its owner wishes, once the store has forgotten it; if that fails it lives on. `done` as of the store. */
+/* Ends it, as its owner wishes, once the store has forgotten it; if that fails it lives on. Until then it is found no
+ * more, and nothing is written of it. `done` as of the store; at once, if another one is at it. */
 void session_delete(struct session *session, store_done *done, void *context);
 /* Ends it otherwise: what runs is cancelled, what waits is told. `why` for those who come late. */
 void session_end(struct session *session, const char *why);
 void session_hold(struct session *session);
 void session_release(struct session *session);
-/* Durable when `done` is called. */
+/* Durable when `done` is called. One that is being deleted, or has ended, is not written: `done` is told at once. */
 void session_save(struct session *session, store_done *done, void *context);
 unsigned sessions_count(const struct sessions *all, const char *owner);
 /* When the next of an owner's sessions ends by itself, or of all if it has none: at most so many seconds from now. */

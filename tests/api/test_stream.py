@@ -91,6 +91,18 @@ def test_a_stream_that_ended_at_its_limit_says_so(service):
     assert result["truncated"] == {"stdout": True, "stderr": False, "full_output_file_id": None}
 
 
+def test_a_stream_beside_one_that_ended_at_its_limit_has_all_of_it(service):
+    """It is longer than a reply may be, and shorter than its limit."""
+    code = "import sys\nprint('x' * 1500000, flush=True)\nprint('y' * 5000000, file=sys.stderr)"
+    limits = {"output_bytes": 2000000}
+    with service.stream(STREAM, {"code": code, "timeout_ms": 60000, "limits": limits}) as stream:
+        out, err, _, result = stream.output()
+    assert (len(out), len(err), result["reason"]) == (1500001, 2000000, "output_limit")
+    assert (result["truncated"]["stdout"], result["truncated"]["stderr"]) == (False, True)
+    run = service.execute(code, timeout_ms=60000, limits=limits)
+    assert (run["truncated"]["stdout"], run["truncated"]["stderr"]) == (True, True)
+
+
 def test_the_log_of_a_run_that_goes_on_by_itself_is_cut_and_says_so(service):
     code = "for i in range(3000): print('x' * 1000)"
     with service.stream(STREAM, {"code": code, "timeout_ms": 60000, "detach": True}) as stream:

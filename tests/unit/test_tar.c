@@ -302,6 +302,38 @@ static void names_of_any_bytes_come_back(void **state)
 	leave(&x);
 }
 
+static void read_names(int fd, struct buf *ret)
+{
+	struct archive *archive = archive_read_new();
+	struct archive_entry *entry;
+
+	lseek(fd, 0, SEEK_SET);
+	archive_read_support_format_tar(archive);
+	assert_int_equal(archive_read_open_fd(archive, fd, 4096), ARCHIVE_OK);
+	while (archive_read_next_header(archive, &entry) == ARCHIVE_OK)
+		buf_addf(ret, "%s ", archive_entry_pathname(entry));
+	archive_read_free(archive);
+}
+
+static void no_link_is_packed_beneath_what_is_no_directory(void **state)
+{
+	static const char *const links[] = { "a", "a/b", "a/c/d", "aa/b", "d/b", "d/b/c", "f/b" };
+	const struct scratch *s = *state;
+	auto_close int fd = open(in(s->path, "archive"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	auto_buf struct buf names = { 0 };
+	struct tar *t = tar_new(fd, 1 << 20);
+	struct err e = { 0 };
+
+	assert_int_equal(tar_add_dir(t, "d", &e), 0);
+	assert_int_equal(tar_add_file(t, &(struct tar_file){ "f", false, -1, 0 }, &e), 0);
+	for (size_t i = 0; i < COUNT(links); i++)
+		assert_int_equal(tar_add_link(t, links[i], "/etc", &e), 0);
+	assert_int_equal(tar_end(t, &e), 0);
+	tar_free(t);
+	read_names(fd, &names);
+	assert_string_equal(names.data, "d/ f a aa/b d/b ");
+}
+
 static void an_archive_that_would_be_too_large_is_not_made(void **state)
 {
 	const struct scratch *s = *state;
@@ -348,6 +380,7 @@ int main(void)
 		TEST_IN_SCRATCH(what_is_no_archive_is_told),
 		TEST_IN_SCRATCH(one_that_breaks_off_is_told),
 		TEST_IN_SCRATCH(names_of_any_bytes_come_back),
+		TEST_IN_SCRATCH(no_link_is_packed_beneath_what_is_no_directory),
 		TEST_IN_SCRATCH(an_archive_that_would_be_too_large_is_not_made),
 		TEST_IN_SCRATCH(a_name_of_utf8_in_a_pax_header_is_read),
 	};
