@@ -542,6 +542,14 @@ static int open_signals(struct supervisor *s, struct err *e)
 	return s->signal_fd < 0 ? err_sys(e, "signalfd") : 0;
 }
 
+static void tell_user_in_vain(const struct config *c)
+{
+	if (config_user_is_in_vain(c))
+		log_warning("serve.user_in_vain", { "user", .text = c->user },
+			{ "text", .text = "only root can become another user; it stays who it is" },
+			{ "uid", .number = (int64_t)geteuid() });
+}
+
 static int begin(struct supervisor *s, struct err *e)
 {
 	struct daemon_start *start = &s->start;
@@ -549,6 +557,7 @@ static int begin(struct supervisor *s, struct err *e)
 	start->has_kvm = find_vms();
 	start->config = s->options->config;
 	start->owner_uid = geteuid();
+	tell_user_in_vain(s->config);
 	s->uid = geteuid();
 	s->gid = getegid();
 	if (places_find(&s->places, e) ||
