@@ -299,7 +299,9 @@ void make_point_to_doctor(struct err *e)
 {
 	size_t used = strlen(e->text);
 
-	if ((e->sys_errno == EPERM || e->sys_errno == EACCES) && !strstr(e->text, "hotcell doctor"))
+	if (strstr(e->text, "hotcell doctor") || strstr(e->text, ERR_ADVICE))
+		return;
+	if (e->sys_errno == EPERM || e->sys_errno == EACCES)
 		snprintf(e->text + used, sizeof(e->text) - used,
 			"; 'hotcell doctor' says what is missing here");
 }
