@@ -95,6 +95,12 @@ def test_an_unknown_language_is_400(service):
     assert refused(service, 400, language="cobol") == "unknown language 'cobol'"
 
 
+def test_two_files_of_one_path_are_refused(service):
+    """The later one would win, and nobody be told."""
+    files = [{"path": "a", "content": "1"}, {"path": "b", "content": "2"}, {"path": "a", "content": "3"}]
+    assert refused(service, 422, files=files) == "File path 'a' is given twice."
+
+
 def test_dependencies_are_400_with_a_clear_message(service):
     assert "cannot be installed" in refused(service, 400, dependencies=["requests"])
     assert service.execute("print(1)", dependencies=[])["exit_code"] == 0

@@ -38,6 +38,7 @@ def test_sources_in_their_order(hotcell, tmp_path):
 @pytest.mark.parametrize("args, said", [
     (["--port", "0"], "--port: port = '0': want a number from 1 to 65535 (TCP port of the HTTP API)"),
     (["--prot", "1"], "unknown option '--prot'; did you mean --port?"),
+    (["--frob"], "unknown option '--frob'; 'hotcell serve --help' lists them"),
     (["--port"], "option '--port' requires an argument (TCP port of the HTTP API)"),
     (["what"], "unexpected 'what': settings are given as --name value"),
     (["--config", "/nowhere"], "open '/nowhere': No such file or directory"),

@@ -715,6 +715,8 @@ static void a_default_follows_a_maximum_unless_both_were_given(void **state)
 
 /* ---- words that are not known ---- */
 
+#define HELP "; 'hotcell serve --help' lists them"
+
 static void unknown_names_are_told_with_the_nearest(void **state)
 {
 	(void)state;
@@ -726,10 +728,10 @@ static void unknown_names_are_told_with_the_nearest(void **state)
 		load("--prot=1", NULL, NULL), "unknown option '--prot=1'; did you mean --port?");
 	is_refused_with(load("--timeout_max_ms=1", NULL, NULL),
 		"unknown option '--timeout_max_ms=1'; did you mean --timeout-max-ms?");
-	is_refused_with(load("--gibberish", NULL, NULL), "unknown option '--gibberish'");
-	is_refused_with(load("--", NULL, NULL), "unknown option '--'");
-	is_refused_with(load("--=1", NULL, NULL), "unknown option '--=1'");
-	is_refused_with(load("-p", "1", NULL), "unknown option '-p'");
+	is_refused_with(load("--gibberish", NULL, NULL), "unknown option '--gibberish'" HELP);
+	is_refused_with(load("--", NULL, NULL), "unknown option '--'" HELP);
+	is_refused_with(load("--=1", NULL, NULL), "unknown option '--=1'" HELP);
+	is_refused_with(load("-p", "1", NULL), "unknown option '-p'" HELP);
 	is_refused_with(
 		load("port", NULL, NULL), "unexpected 'port': settings are given as --name value");
 	is_refused_with(load("--port", NULL, NULL),
