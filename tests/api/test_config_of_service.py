@@ -65,6 +65,15 @@ def test_a_port_that_is_taken_is_told(tmp_path):
         port = taken.getsockname()[1]
         said = failing(f"--port={port}", f"--state-dir={tmp_path}/state", f"--socket={tmp_path}/sock")
     assert f"listen on 127.0.0.1 port {port}" in said and "in use" in said
+    assert "--port N" in said and "PORT=N" in said
+
+
+def test_where_it_listens_is_logged():
+    with harness.Running() as service:
+        line = next(line for line in service.log().splitlines() if "serve.listening" in line)
+        assert f"address=http://127.0.0.1:{service.port} socket={service.socket_path}" in line
+    with harness.Running(host="", port=None) as service:
+        assert f"serve.listening address=none socket={service.socket_path}" in service.log()
 
 
 def test_no_tcp_at_all():
