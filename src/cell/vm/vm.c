@@ -24,14 +24,16 @@ static bool in_container(void)
 static void name_group(gid_t gid, char *ret, size_t size)
 {
 	auto_fclose FILE *file = fopen("/etc/group", "re");
-	const struct group *found = NULL;
+	struct group *found = NULL;
+	struct group row;
+	char room[4096];
 
-	while (file && (found = fgetgrent(file)) && found->gr_gid != gid)
-		;
-	if (found)
-		snprintf(ret, size, "%s", found->gr_name);
-	else
-		snprintf(ret, size, "%u", (unsigned)gid);
+	snprintf(ret, size, "%u", (unsigned)gid);
+	while (file && fgetgrent_r(file, &row, room, sizeof(room), &found) == 0)
+		if (row.gr_gid == gid) {
+			snprintf(ret, size, "%s", row.gr_name);
+			return;
+		}
 }
 
 /* Who may open it is not the same everywhere: often its group, sometimes root alone. */
