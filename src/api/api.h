@@ -93,6 +93,8 @@ void reply_err(struct call *call, const struct err *e);
 void reply_invalid(struct call *call, json_t *errors);
 /* The code for a request that http has refused with that status. */
 const char *reply_code(unsigned status);
+/* How much of an error's text is the reason; behind it may be advice for who sits at the machine. */
+int reply_reason_len(const char *text);
 /* HTTP's status for a kind of error, and its code. */
 unsigned reply_status(enum hotcell_error_kind kind, int sys_errno, const char **ret_code);
 /* Text of our own, which is the same each time: a client that has it already is told so. Copies. docs.c */

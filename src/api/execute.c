@@ -141,7 +141,9 @@ static void send_end(struct waiting *w)
 	if (job->result)
 		send_event(w->call, "result", run_reply_end(job, !w->has_result_only));
 	else
-		send_event(w->call, "error", json_pack("{s:s}", "message", job->failure.text));
+		send_event(w->call, "error",
+			json_pack("{s:s%}", "message", job->failure.text,
+				(size_t)reply_reason_len(job->failure.text)));
 	http_end(w->call->x);
 }
 

@@ -119,12 +119,19 @@ unsigned reply_status(enum hotcell_error_kind kind, int sys_errno, const char **
 	return table[kind].status;
 }
 
+int reply_reason_len(const char *text)
+{
+	const char *advice = strstr(text, ERR_ADVICE);
+
+	return (int)(advice ? (size_t)(advice - text) : strlen(text));
+}
+
 void reply_failure(struct call *call, const struct hotcell_error *e)
 {
 	const char *code;
 	unsigned status = reply_status(e->kind, 0, &code);
 
-	reply_error(call, status, code, "%s", e->text);
+	reply_error(call, status, code, "%.*s", reply_reason_len(e->text), e->text);
 }
 
 void reply_err(struct call *call, const struct err *e)
@@ -136,7 +143,7 @@ void reply_err(struct call *call, const struct err *e)
 	if (status == 507)
 		reply_error(call, status, code, "The disk is full.");
 	else
-		reply_error(call, status, code, "%s", e->text);
+		reply_error(call, status, code, "%.*s", reply_reason_len(e->text), e->text);
 }
 
 void reply_invalid(struct call *call, json_t *errors)

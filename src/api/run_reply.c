@@ -181,7 +181,7 @@ void run_reply_refusal(const struct job *job, struct refusal *ret)
 		code = "refused";
 	if (job->failure_status)
 		status = (unsigned)job->failure_status;
-	refuse(ret, status, code, "%s", job->failure.text);
+	refuse(ret, status, code, "%.*s", reply_reason_len(job->failure.text), job->failure.text);
 	if (status == 429 || status == 503)
 		ret->retry_after_s = admission_retry_after_s(&job->service->admission);
 }

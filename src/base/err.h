@@ -20,6 +20,10 @@ enum err_kind {
 	ERR_GONE,        /* the peer is no more */
 };
 
+/* What stands between a reason and what its reader can do. For who sits at the machine; a service's clients are given the
+ * reason alone. */
+#define ERR_ADVICE "; what to do: "
+
 struct err {
 	enum err_kind kind;
 	int sys_errno; /* 0 unless a system call failed */

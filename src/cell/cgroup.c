@@ -96,8 +96,8 @@ static void open_version1(struct cgroup_tree *t, const struct cgroup_facts *fact
 		if (faccessat(fd, ".", W_OK, AT_EACCESS) == 0) {
 			t->dir_fd[i] = take_fd(&fd);
 			t->version = 1;
-		} else if (!t->why_not[0]) {
-			snprintf(t->why_not, sizeof(t->why_not),
+		} else {
+			snprintf(t->why_not[i], sizeof(t->why_not[i]),
 				"cgroup v1: no group may be made in the %s hierarchy (%s)",
 				controller_names[i], strerror(errno));
 		}
@@ -105,14 +105,21 @@ static void open_version1(struct cgroup_tree *t, const struct cgroup_facts *fact
 	t->has_cpus = t->dir_fd[CONTROLLER_CPU] >= 0;
 }
 
+/* Where nothing more exact is known already. */
+static void set_why_not(struct cgroup_tree *t, const char *why_not)
+{
+	for (int i = 0; i < CONTROLLER_COUNT; i++)
+		if (!t->why_not[i][0])
+			snprintf(t->why_not[i], sizeof(t->why_not[i]), "%s", why_not);
+}
+
 static void open_version2(struct cgroup_tree *t, const struct cgroup_facts *facts)
 {
-	char why_not[sizeof(t->why_not)];
+	char why_not[sizeof(t->why_not[0])];
 	int fd = cgroup2_usable_dir(facts, &t->has_cpus, why_not, sizeof(why_not));
 
 	if (fd < 0) {
-		if (!t->why_not[0])
-			memcpy(t->why_not, why_not, sizeof(why_not));
+		set_why_not(t, why_not);
 		return;
 	}
 	t->version = 2;
@@ -129,7 +136,7 @@ void cgroup_tree_open(struct cgroup_tree *t)
 	for (int i = 0; i < CONTROLLER_COUNT; i++)
 		t->dir_fd[i] = -1;
 	if (procid_self(id, sizeof(id)) || cgroup_facts_read(&facts)) {
-		snprintf(t->why_not, sizeof(t->why_not), "/proc cannot be read");
+		set_why_not(t, "/proc cannot be read");
 		return;
 	}
 	snprintf(t->prefix, sizeof(t->prefix), PREFIX "%s", id);
@@ -161,6 +168,22 @@ uint32_t cgroup_tree_holds(const struct cgroup_tree *t)
 	if (t->has_cpus)
 		bits |= LIMIT_BIT(LIMIT_CPUS_MILLI);
 	return bits;
+}
+
+const char *cgroup_tree_why_not(const struct cgroup_tree *t, enum limit limit)
+{
+	switch (limit) {
+	case LIMIT_MEMORY_BYTES:
+		return t->why_not[CONTROLLER_MEMORY];
+	case LIMIT_PROCESSES:
+		return t->why_not[CONTROLLER_PIDS];
+	case LIMIT_CPU_MS:
+		return t->why_not[CONTROLLER_CPUACCT];
+	case LIMIT_CPUS_MILLI:
+		return t->why_not[CONTROLLER_CPU];
+	default:
+		return "";
+	}
 }
 
 void cgroup_forget(struct cgroup *g)

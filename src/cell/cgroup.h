@@ -25,9 +25,9 @@ struct cgroup_tree {
 	int version;                  /* 0 = none is writable */
 	int dir_fd[CONTROLLER_COUNT]; /* where groups are made; -1 = not to be had */
 	bool has_cpus;
-	unsigned tasks_each; /* a process counts as so many */
-	char prefix[128];    /* of our groups' names */
-	char why_not[256];   /* for whoever asks what is missing */
+	unsigned tasks_each;                 /* a process counts as so many */
+	char prefix[128];                    /* of our groups' names */
+	char why_not[CONTROLLER_COUNT][256]; /* for whoever asks what is missing */
 };
 
 enum cgroup_figure { FIGURE_CPU, FIGURE_MEMORY, FIGURE_OOM, FIGURE_PIDS, FIGURE_COUNT };
@@ -48,6 +48,8 @@ void cgroup_tree_sweep(const struct cgroup_tree *t);
 
 /* The LIMIT_BITs that groups of this tree hold. */
 uint32_t cgroup_tree_holds(const struct cgroup_tree *t);
+/* Why it does not hold this one, "" if that is not known or no group ever would. */
+const char *cgroup_tree_why_not(const struct cgroup_tree *t, enum limit limit);
 
 /* A group without limits. The cpu controller is slow to make on version 1 and rarely needed there:
  * only `with_cpus` asks for it. */

@@ -147,6 +147,19 @@ static const char *kind_of_host(const struct hotcell *h)
 	return "";
 }
 
+/* The advice that others are given: it is in the rows above, and we are the doctor. */
+static void cut_advice(char *text)
+{
+	static const char *const advice[] = { ERR_ADVICE, "; 'hotcell doctor'" };
+
+	for (size_t i = 0; i < COUNT(advice); i++) {
+		char *at = strstr(text, advice[i]);
+
+		if (at)
+			*at = '\0';
+	}
+}
+
 /* The proof: a real cell. `row` says what it is called, and how bad it is if there is none. */
 static void try_cell(struct hotcell *h, struct doctor *d, enum hotcell_isolation isolation,
 	struct msg_checked row, const char *(*fix)(void))
@@ -160,6 +173,7 @@ static void try_cell(struct hotcell *h, struct doctor *d, enum hotcell_isolation
 
 	row.fix = fix();
 	if (hotcell_run(h, &q, &r, &e)) {
+		cut_advice(e.text);
 		row.detail = e.text;
 	} else if (strcmp(r->out.data, "works\n") != 0) {
 		row.detail = "one was built, but a program did not run in it";

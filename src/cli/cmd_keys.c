@@ -5,6 +5,7 @@
 #include "base/own.h"
 #include "base/units.h"
 #include "cli/json.h"
+#include "cli/key_languages.h"
 #include "config/config.h"
 #include "service/key.h"
 #include "service/rights.h"
@@ -205,21 +206,17 @@ static error_t on_option(int key, char *value, struct argp_state *state)
 /* ---- the store ---- */
 
 /* *ret is NULL if there is no store yet and `make` does not ask for one. */
-static int open_store(const struct keys_options *o, bool make, struct store **ret, struct err *e)
+static int open_store(const struct config *c, bool make, struct store **ret, struct err *e)
 {
-	struct config *c = NULL;
 	int failed = 0;
 
 	*ret = NULL;
-	if (config_load(o->settings_count, (char **)o->settings, &c, e))
-		return -1;
 	if (make)
 		failed = config_make_state_dir(c, e);
 	if (!failed && (make || access(c->state_dir, F_OK) == 0))
 		failed = store_open_keys(c->state_dir, ret, e);
 	else if (!failed) /* no service was there yet, or it is misspelled */
 		fprintf(stderr, "hotcell: there is no directory '%s' (state_dir)\n", c->state_dir);
-	config_free(c);
 	return failed;
 }
 
@@ -369,14 +366,16 @@ static int revoke_key(struct store *s, const struct keys_options *o, struct err 
 	return store_revoke_key(s, o->name, now_s(), e);
 }
 
-static int act(const struct keys_options *o, struct err *e)
+static int act_on(const struct config *c, const struct keys_options *o, struct err *e)
 {
 	bool adds = strcmp(o->action, "add") == 0;
 	struct store *s;
 	int failed;
 
-	if (open_store(o, adds, &s, e))
+	if (open_store(c, adds, &s, e))
 		return -1;
+	if (adds)
+		key_languages_warn(c, s, &o->rights);
 	if (adds)
 		failed = add_key(s, o, e);
 	else if (strcmp(o->action, "list") == 0)
@@ -384,6 +383,18 @@ static int act(const struct keys_options *o, struct err *e)
 	else
 		failed = revoke_key(s, o, e);
 	store_close(s);
+	return failed;
+}
+
+static int act(const struct keys_options *o, struct err *e)
+{
+	struct config *c = NULL;
+	int failed;
+
+	if (config_load(o->settings_count, (char **)o->settings, &c, e))
+		return -1;
+	failed = act_on(c, o, e);
+	config_free(c);
 	return failed;
 }
 

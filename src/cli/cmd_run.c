@@ -137,6 +137,22 @@ static int report(const struct run_options *o, const struct show *s, const struc
 	return r->exit_code == 0 && r->reason != HOTCELL_EXITED ? 128 + SIGKILL : r->exit_code;
 }
 
+/* The library says what is wrong; what to type instead is known here. */
+static int complain_of_request(const struct run_options *o, const struct hotcell_error *e)
+{
+	static const char unknown[] = "unknown language";
+	static const char unnamed[] = "the language is not named";
+	const char *file = o->code_file ? o->code_file : o->request.entry;
+
+	if (strncmp(e->text, unknown, strlen(unknown)) == 0 && !strstr(e->text, "did you mean"))
+		return complain("%s; 'hotcell languages' lists them", e->text);
+	if (strncmp(e->text, unnamed, strlen(unnamed)) != 0)
+		return complain("%s", e->text);
+	if (!file)
+		return complain("%s; give -l LANG", e->text);
+	return complain("'%s': %s; give -l LANG", file, e->text);
+}
+
 static int run(struct run_options *o)
 {
 	struct hotcell_options options = {
@@ -164,7 +180,7 @@ static int run(struct run_options *o)
 	if (!o->json)
 		o->request.on_output = on_output;
 	if (hotcell_start(h, &o->request, &work, &e) || wait_for(h, work, &s, &result, &e))
-		status = complain("%s", e.text);
+		status = complain_of_request(o, &e);
 	else
 		status = report(o, &s, result);
 	hotcell_result_free(result);

@@ -59,11 +59,18 @@ static struct config *read_config(void *context, struct err *e)
 	const struct serve_options *o = context;
 	struct config *c = NULL;
 
-	return config_load(o->count, o->settings, &c, e) ? NULL : c;
+	if (config_load(o->count, o->settings, &c, e))
+		return NULL;
+	if (config_find_check(c, e)) {
+		config_free(c);
+		return NULL;
+	}
+	return c;
 }
 
 static int serve(struct config *c, struct serve_options *o)
 {
+	struct err e = { 0 };
 	struct supervisor_options options = {
 		.config = c,
 		.run = daemon_run,
@@ -71,6 +78,8 @@ static int serve(struct config *c, struct serve_options *o)
 		.context = o,
 	};
 
+	if (config_find_check(c, &e))
+		return complain("%s", e.text);
 	log_setup(c->log_level, c->log_format);
 	return supervisor_run(&options);
 }

@@ -72,8 +72,13 @@ int become(const char *program, char **argv)
 	return complain("start '%s': %s", path, strerror(errno));
 }
 
+/* As the first word only: behind others it may be the value of one. */
 static int run_command(const struct command *command, int argc, char **argv)
 {
+	static char help[] = "--help";
+
+	if (argc > 1 && strcmp(argv[1], "-h") == 0)
+		argv[1] = help;
 	return command->run ? command->run(argc, argv) : become(command->program, argv);
 }
 

@@ -211,6 +211,36 @@ bool options_find_network(const char *name, enum hotcell_network *ret)
 	return is_host || strcmp(name, "none") == 0;
 }
 
+static const char *input_path(const struct hotcell_input *input)
+{
+	return input->path ? input->path : path_base(input->host_path);
+}
+
+/* Of two files the later one would win, and nobody be told. Directories become one. */
+static void check_apart(struct argp_state *state, const struct hotcell_input *one,
+	const struct hotcell_input *other)
+{
+	if (strcmp(input_path(one), input_path(other)) != 0 ||
+		strcmp(one->host_path, other->host_path) == 0 ||
+		(is_directory(one->host_path) && is_directory(other->host_path)))
+		return;
+	argp_error(state, "both '%s' and '%s' would be '%s' in the workspace; give HOST:PATH",
+		one->host_path, other->host_path, input_path(one));
+}
+
+static void check_inputs(struct argp_state *state, const struct run_options *o)
+{
+	size_t count = o->request.inputs_count;
+
+	for (size_t i = 0; i < count; i++) {
+		for (size_t k = 0; k < i; k++)
+			check_apart(state, &o->inputs[k], &o->inputs[i]);
+		if (o->code_file && strcmp(o->code_file, "-") != 0)
+			check_apart(state, &(struct hotcell_input){ .host_path = o->code_file },
+				&o->inputs[i]);
+	}
+}
+
 static void check_complete(struct argp_state *state, const struct run_options *o)
 {
 	if (o->request.code && o->code_file)
@@ -229,6 +259,7 @@ static void check_complete(struct argp_state *state, const struct run_options *o
 	if (o->request.code && !o->request.language && !o->request.entry && !o->session_id &&
 		strncmp(o->request.code, "#!", 2) != 0)
 		argp_error(state, "-c needs -l LANG");
+	check_inputs(state, o);
 }
 
 static void set_code_file(struct argp_state *state, struct run_options *o, const char *value)
@@ -238,7 +269,20 @@ static void set_code_file(struct argp_state *state, struct run_options *o, const
 			"more than one FILE: '%s' and '%s' (more files: -f; arguments for the program: "
 			"--arg)",
 			o->code_file, value);
+	if (is_directory(value))
+		argp_error(state,
+			"'%s' is a directory; give the FILE that is to be run, or -f '%s' with --entry",
+			value, value);
 	o->code_file = value;
+}
+
+static void set_entry(struct argp_state *state, struct run_options *o, const char *value)
+{
+	struct err e;
+
+	if (path_check_relative(value, strlen(value), &e))
+		argp_error(state, "entry = '%s': %s", value, e.text);
+	o->request.entry = value;
 }
 
 static void add_env(struct argp_state *state, struct run_options *o, const char *value)
@@ -294,7 +338,7 @@ static error_t on_option(int key, char *value, struct argp_state *state)
 		add_mount(state, o, value);
 		return 0;
 	case KEY_ENTRY:
-		o->request.entry = value;
+		set_entry(state, o, value);
 		return 0;
 	case KEY_LAST_LINE:
 		o->request.last_line = 1;

@@ -8,6 +8,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
@@ -47,8 +48,27 @@ static bool is_url(const char *text)
 	return true;
 }
 
+/* What stands behind the host's colon: NULL if there is none. To be freed. */
+static char *port_of(const char *url)
+{
+	const char *host = strstr(url, "://") + 3;
+	const char *end = host + strcspn(host, "/");
+	const char *bracket = memchr(host, ']', (size_t)(end - host));
+	const char *colon = bracket ? bracket : host;
+
+	colon = memchr(colon, ':', (size_t)(end - colon));
+	return colon ? xasprintf("%.*s", (int)(end - colon - 1), colon + 1) : NULL;
+}
+
+static bool is_port(const char *text)
+{
+	return strlen(text) <= 5 && strspn(text, "0123456789") == strlen(text) && atoi(text) >= 1 &&
+	       atoi(text) <= 65535;
+}
+
 static int take_url(const char *url, struct server *ret, struct err *e)
 {
+	auto_free char *port = NULL;
 	size_t len = strlen(url);
 
 	if (strncmp(url, "unix:", 5) == 0)
@@ -57,6 +77,11 @@ static int take_url(const char *url, struct server *ret, struct err *e)
 		return err_set(e, ERR_INPUT,
 			"server = '%.200s': want http://HOST:PORT, https://HOST or unix:/PATH",
 			url);
+	port = port_of(url);
+	if (port && !is_port(port))
+		return err_set(e, ERR_INPUT,
+			"server = '%.200s': port '%.20s': want a number from 1 to 65535", url,
+			port);
 	while (len && url[len - 1] == '/')
 		len--;
 	ret->base = xasprintf("%.*s", (int)len, url);

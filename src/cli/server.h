@@ -16,7 +16,7 @@ struct server {
 };
 
 /* --server, else $HOTCELL_SERVER, else the socket where a service would be; --key, else $HOTCELL_API_KEY,
- * else what is in ~/.config/hotcell/key, if nobody else can read it. -1 with *e. */
+ * else what is in ~/.config/hotcell/key, if nobody else can read it; but that is for addresses, not for sockets. -1 with *e. */
 int server_find(const struct server_options *options, struct server *ret, struct err *e);
 void server_free(struct server *s);
 

@@ -9,7 +9,9 @@ static const struct argp_option table[] = {
 		"the service: http://HOST:PORT, https://HOST or unix:/PATH. Default: $HOTCELL_SERVER",
 		0 },
 	{ "key", KEY_KEY, "KEY", 0,
-		"key for it. Default: $HOTCELL_API_KEY, else what ~/.config/hotcell/key has", 0 },
+		"key for it. Default: $HOTCELL_API_KEY, else what ~/.config/hotcell/key has, which is not read for a "
+		"unix socket",
+		0 },
 	{ 0 },
 };
 

@@ -255,7 +255,8 @@ static int unknown_word(const char *word, struct err *e)
 	for (size_t i = 0; i < COUNT(others); i++)
 		near_offer(&near, others[i]);
 	if (!near.best)
-		return err_set(e, ERR_INPUT, "unknown option '%.60s'", word);
+		return err_set(e, ERR_INPUT,
+			"unknown option '%.60s'; 'hotcell serve --help' lists them", word);
 	return err_set(e, ERR_INPUT, "unknown option '%.60s'; did you mean %s?", word,
 		flag_name(near.best, name));
 }

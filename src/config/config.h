@@ -110,6 +110,11 @@ void config_list_later(const struct config *old, const struct config *c, struct 
 void config_keep_places(const struct config *old, struct config *c);
 /* The ids of `user`: a name, or a number that is both. */
 int config_find_user(const struct config *c, uid_t *ret_uid, gid_t *ret_gid, struct err *e);
+/* Whether `user` was given and is not who we are, though only root can become somebody else. */
+bool config_user_is_in_vain(const struct config *c);
+/* Whether the program of `check` can be started, as far as that can be told beforehand: without it every run would be
+ * refused. -1 with *e. */
+int config_find_check(const struct config *c, struct err *e);
 /* Makes state_dir and what is above it, if need be. As root it is given to `user`, if it is new or empty: what root then
  * makes in it for the service goes to its owner. */
 int config_make_state_dir(const struct config *c, struct err *e);

@@ -3,12 +3,16 @@
 #include "base/buf.h"
 #include "base/own.h"
 #include "base/units.h"
+#include "config/places.h"
+#include "config/table.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pwd.h>
+#include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 int config_find_user(const struct config *c, uid_t *ret_uid, gid_t *ret_gid, struct err *e)
 {
@@ -25,6 +29,37 @@ int config_find_user(const struct config *c, uid_t *ret_uid, gid_t *ret_gid, str
 	*ret_uid = (uid_t)number;
 	*ret_gid = (gid_t)number;
 	return 0;
+}
+
+bool config_user_is_in_vain(const struct config *c)
+{
+	auto_free char *usual = places_user();
+	struct err ignored;
+	uid_t uid = 0;
+	gid_t gid = 0;
+
+	if (geteuid() == 0 || (usual && strcmp(c->user, usual) == 0))
+		return false;
+	return config_find_user(c, &uid, &gid, &ignored) || uid != geteuid();
+}
+
+int config_find_check(const struct config *c, struct err *e)
+{
+	const char *why = NULL;
+	struct stat st;
+
+	if (!*c->check)
+		return 0;
+	if (stat(c->check, &st))
+		why = strerror(errno);
+	else if (!S_ISREG(st.st_mode))
+		why = "it is no regular file";
+	else if (faccessat(AT_FDCWD, c->check, X_OK, AT_EACCESS))
+		why = "it cannot be executed";
+	if (!why)
+		return 0;
+	return err_set(e, ERR_INPUT, "check = '%.200s': %s; want an executable file (%s)", c->check,
+		why, config_find_row("check")->meaning);
 }
 
 static bool is_empty(int dir_fd)

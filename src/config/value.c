@@ -91,13 +91,14 @@ void value_tell_want(const struct config_row *row, struct buf *ret)
 		buf_addf(ret, "text of %" PRIu64 " to %" PRIu64 " bytes", row->least, row->most);
 		return;
 	case CONFIG_PATH:
-		buf_addf(ret, "an absolute path of at most %" PRIu64 " bytes", row->most);
+		buf_addf(ret, "a path of at most %" PRIu64 " bytes, absolute in the file",
+			row->most);
 		return;
 	case CONFIG_LIST:
 		buf_addf(ret, "a list of %s", row->entries ? row->entries : "texts");
 		return;
 	case CONFIG_PATHS:
-		buf_add_str(ret, "a list of absolute paths");
+		buf_add_str(ret, "a list of paths, absolute in the file");
 		return;
 	case CONFIG_CHOICE:
 		for (const char *const *at = row->choices; *at; at++)

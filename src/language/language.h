@@ -102,7 +102,7 @@ char *language_user_dir(void);
 unsigned registry_count(const struct registry *r);
 const struct language *registry_at(const struct registry *r, unsigned i); /* sorted by id */
 
-/* By id or alias, in any case of letters. NULL with *e "unknown language X" (and, if there is a
+/* By id or alias, in any case of letters. NULL with *e "unknown language 'X'" (and, if there is a
  * near one, "; did you mean Y?"). */
 const struct language *registry_find(const struct registry *r, const char *name, struct err *e);
 

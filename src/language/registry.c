@@ -224,9 +224,9 @@ static void tell_unknown(const struct registry *r, const char *name, struct err 
 		for (unsigned k = 0; k < r->at[i].language->aliases.count; k++)
 			near_offer(&n, r->at[i].language->aliases.at[k]);
 	if (n.best)
-		err_set(e, ERR_NOT_FOUND, "unknown language %s; did you mean %s?", shown, n.best);
+		err_set(e, ERR_NOT_FOUND, "unknown language '%s'; did you mean %s?", shown, n.best);
 	else
-		err_set(e, ERR_NOT_FOUND, "unknown language %s", shown);
+		err_set(e, ERR_NOT_FOUND, "unknown language '%s'", shown);
 }
 
 const struct language *registry_find(const struct registry *r, const char *name, struct err *e)

@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -25,6 +26,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -325,6 +327,45 @@ static void on_daemon_end(struct supervisor *s)
 	wait_for_wardens(s);
 }
 
+/* ---- where it listens ---- */
+
+static void add_place(struct buf *to, const char *format, const char *first, const char *second)
+{
+	if (to->len)
+		buf_add_str(to, ",");
+	buf_addf(to, format, first, second);
+}
+
+/* As the kernel has it: a manager may have opened it, and a name may have become a number. */
+static void describe_listener(int fd, struct buf *addresses, struct buf *sockets)
+{
+	struct sockaddr_storage address = { 0 };
+	struct sockaddr *any = (struct sockaddr *)&address;
+	socklen_t len = sizeof(address);
+	char host[NI_MAXHOST];
+	char port[NI_MAXSERV];
+
+	if (getsockname(fd, any, &len))
+		return;
+	if (any->sa_family == AF_UNIX)
+		add_place(sockets, "%s%s", ((struct sockaddr_un *)any)->sun_path, "");
+	else if (getnameinfo(any, len, host, sizeof(host), port, sizeof(port),
+			 NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+		add_place(addresses, any->sa_family == AF_INET6 ? "http://[%s]:%s" : "http://%s:%s",
+			host, port);
+}
+
+static void tell_listening(const struct supervisor *s)
+{
+	auto_buf struct buf addresses = { 0 };
+	auto_buf struct buf sockets = { 0 };
+
+	for (unsigned i = 0; i < s->start.listeners_count; i++)
+		describe_listener(s->start.listeners[i].fd, &addresses, &sockets);
+	log_info("serve.listening", { "address", .text = addresses.data ? addresses.data : "none" },
+		{ "socket", .text = sockets.data ? sockets.data : "none" });
+}
+
 /* ---- what happens ---- */
 
 static void on_control(struct supervisor *s)
@@ -335,6 +376,8 @@ static void on_control(struct supervisor *s)
 	if (recv(s->control_fd, &letter, 1, MSG_DONTWAIT) != 1)
 		return; /* its end is told by its pidfd */
 	if (letter == 'r') {
+		if (!s->has_served)
+			tell_listening(s);
 		s->has_served = true;
 		notify_send("READY=1\nSTATUS=", &ignored);
 	}
@@ -544,6 +587,22 @@ static int open_signals(struct supervisor *s, struct err *e)
 	return s->signal_fd < 0 ? err_sys(e, "signalfd") : 0;
 }
 
+static void tell_other_port(struct err *e)
+{
+	size_t used = strlen(e->text);
+
+	snprintf(e->text + used, sizeof(e->text) - used,
+		ERR_ADVICE "give another one, with --port N or with PORT=N in the environment");
+}
+
+static void tell_user_in_vain(const struct config *c)
+{
+	if (config_user_is_in_vain(c))
+		log_warning("serve.user_in_vain", { "user", .text = c->user },
+			{ "text", .text = "only root can become another user; it stays who it is" },
+			{ "uid", .number = (int64_t)geteuid() });
+}
+
 static int begin(struct supervisor *s, struct err *e)
 {
 	struct daemon_start *start = &s->start;
@@ -551,6 +610,7 @@ static int begin(struct supervisor *s, struct err *e)
 	start->has_kvm = find_vms();
 	start->config = s->options->config;
 	start->owner_uid = geteuid();
+	tell_user_in_vain(s->config);
 	s->uid = geteuid();
 	s->gid = getegid();
 	if (places_find(&s->places, e) ||
@@ -561,7 +621,11 @@ static int begin(struct supervisor *s, struct err *e)
 	start->share_fd = open(s->places.share, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (start->share_fd < 0)
 		return err_sys(e, "open '%s'", s->places.share);
-	return listen_open(s->config, start, e);
+	if (listen_open(s->config, start, e) == 0)
+		return 0;
+	if (e->sys_errno == EADDRINUSE)
+		tell_other_port(e);
+	return -1;
 }
 
 int supervisor_run(const struct supervisor_options *options)

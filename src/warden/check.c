@@ -142,7 +142,7 @@ static void check_user_namespaces(struct checks *c)
 
 static const char *cgroup_fix(const struct cgroup_tree *tree)
 {
-	if (strstr(tree->why_not, "other processes"))
+	if (strstr(cgroup_tree_why_not(tree, LIMIT_MEMORY_BYTES), "other processes"))
 		return "move them first, as docs/CONTAINERS.md says";
 	if (in_container())
 		return geteuid() == 0 ? "start the container with: --cap-add SYS_ADMIN" :
@@ -173,15 +173,15 @@ static void check_cgroups(struct checks *c, const struct cgroup_tree *tree)
 		struct finding f = { wanted[i].name, fine ? CHECK_FINE : CHECK_WEAK,
 			wanted[i].limit == LIMIT_MEMORY_BYTES ? NEEDED : WELCOME, fix };
 
+		const char *why_not = cgroup_tree_why_not(tree, wanted[i].limit);
+
 		if (!fine)
 			fix = NULL; /* once is enough */
 
 		if (fine)
 			add(c, f, "version %d, writable", tree->version);
 		else
-			add(c, f, "%s; %s",
-				tree->why_not[0] ? tree->why_not :
-						   "this controller is not to be had",
+			add(c, f, "%s; %s", *why_not ? why_not : "this controller is not to be had",
 				wanted[i].without);
 	}
 }

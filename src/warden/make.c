@@ -171,12 +171,15 @@ static int judge_limits(
 	made->soft = wanted & ~held & watched;
 	made->not_enforced = wanted & ~held & ~watched;
 	made->network_not_enforced = p->spec.network == NETWORK_NONE && !isolation->holds_network;
-	for (int i = 0; i < LIMIT_COUNT; i++)
+	for (int i = 0; i < LIMIT_COUNT; i++) {
+		const char *why_not = cgroup_tree_why_not(&w->tree, (enum limit)i);
+
 		if (p->explicit_limits & made->not_enforced & LIMIT_BIT(i))
 			return err_set(e, ERR_UNAVAILABLE,
 				"the %s limit cannot be held here in %s isolation%s%s",
-				limit_table[i].name, isolation->name,
-				w->tree.why_not[0] ? ": " : "", w->tree.why_not);
+				limit_table[i].name, isolation->name, *why_not ? ": " : "",
+				why_not);
+	}
 	if (p->explicit_network && made->network_not_enforced)
 		return err_set(e, ERR_UNAVAILABLE,
 			"%s isolation cannot keep a program from the network", isolation->name);
@@ -299,7 +302,9 @@ void make_point_to_doctor(struct err *e)
 {
 	size_t used = strlen(e->text);
 
-	if ((e->sys_errno == EPERM || e->sys_errno == EACCES) && !strstr(e->text, "hotcell doctor"))
+	if (strstr(e->text, "hotcell doctor") || strstr(e->text, ERR_ADVICE))
+		return;
+	if (e->sys_errno == EPERM || e->sys_errno == EACCES)
 		snprintf(e->text + used, sizeof(e->text) - used,
 			"; 'hotcell doctor' says what is missing here");
 }

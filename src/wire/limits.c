@@ -18,7 +18,7 @@ const struct limit_row limit_table[LIMIT_COUNT] = {
 	[LIMIT_PROCESSES] = { "processes", "pids", UNIT_COUNT, 64, 1, 32768,
 		"processes and threads at one time" },
 	[LIMIT_DISK_BYTES] = { "disk", "disk", UNIT_BYTES, 256 * MiB, 64 * KiB, 1024 * GiB,
-		"all files in /workspace and /tmp together" },
+		"all files in /workspace, /tmp and /dev/shm together" },
 	[LIMIT_FILE_BYTES] = { "file", "file-size", UNIT_BYTES, 100 * MiB, KiB, 1024 * GiB,
 		"one file" },
 	[LIMIT_OPEN_FILES] = { "open_files", "open-files", UNIT_COUNT, 256, 16, 65536,

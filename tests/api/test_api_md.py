@@ -92,7 +92,7 @@ def ran(service, keys, tmp_path_factory):
     curl.write_text(CURL % "/usr/bin/curl")
     curl.chmod(0o755)
     env = {"PATH": f"{where}/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "HOTCELL": f"http://127.0.0.1:{service.port}",
-           "HOTCELL_SOCKET": str(service.socket_path), "KEY": keys.add("reader"),
+           "HOTCELL_SOCKET": str(service.socket_path), "HOTCELL_API_KEY": keys.add("reader"),
            "CURL_HEADERS": str(where / "headers"), "CURL_SAID": str(where / "said")}
     return [run(example, where, env) for example in EXAMPLES]
 

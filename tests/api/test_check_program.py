@@ -159,10 +159,29 @@ def test_many_at_once(service):
     assert [reply.status for reply in replies] == [200, 403, 403] * 8
 
 
-def test_one_that_is_missing_refuses_everything():
-    with harness.Running(check="/nonexistent/check") as service:
+def test_one_that_goes_away_refuses_everything():
+    def prepare(service):
+        (service.directory / "check").write_text(CHECK)
+        (service.directory / "check").chmod(0o755)
+        service.options["check"] = service.directory / "check"
+
+    with harness.Running(prepare=prepare) as service:
+        (service.directory / "check").unlink()
         assert "could not be started" in refused(service, "print(1)")
         assert service.get("/health").status == 200
+
+
+def test_after_a_reload_a_missing_one_leaves_the_settings_of_before():
+    def prepare(service):
+        service.options["config"] = service.directory / "config.yaml"
+        service.options["config"].write_text("check: ''\n")
+
+    with harness.Running(prepare=prepare) as service:
+        service.options["config"].write_text("check: /nonexistent/check\n")
+        service.process.send_signal(signal.SIGHUP)
+        harness.wait_until(lambda: "config.wrong" in service.log(), "it is told")
+        assert "/nonexistent/check" in service.log()
+        assert service.execute("print(1)")["stdout"] == "1\n"
 
 
 def test_the_service_can_end_while_it_is_asked(service):

@@ -43,6 +43,20 @@ def test_a_wrong_value_is_told_with_its_name(words, told, tmp_path):
     assert all(word in said for word in told), said
 
 
+@pytest.mark.parametrize("make, why", [
+    (lambda path: None, "No such file or directory"),
+    (lambda path: path.mkdir(), "it is no regular file"),
+    (lambda path: path.write_text("#!/bin/sh\n"), "it cannot be executed"),
+])
+def test_a_check_program_that_cannot_be_started_is_told_at_the_start(make, why, tmp_path):
+    """Otherwise the service would be ready, and refuse every run."""
+    make(tmp_path / "check")
+    said = failing(f"--check={tmp_path}/check", f"--state-dir={tmp_path}/state", f"--socket={tmp_path}/sock")
+    assert said == (f"hotcell: check = '{tmp_path}/check': {why}; want an executable file (program that is asked "
+                    "before each run and may refuse it; empty: none)\n")
+    assert not (tmp_path / "state").exists()
+
+
 def test_a_port_that_is_taken_is_told(tmp_path):
     import socket
     with socket.socket() as taken:
@@ -51,6 +65,15 @@ def test_a_port_that_is_taken_is_told(tmp_path):
         port = taken.getsockname()[1]
         said = failing(f"--port={port}", f"--state-dir={tmp_path}/state", f"--socket={tmp_path}/sock")
     assert f"listen on 127.0.0.1 port {port}" in said and "in use" in said
+    assert "--port N" in said and "PORT=N" in said
+
+
+def test_where_it_listens_is_logged():
+    with harness.Running() as service:
+        line = next(line for line in service.log().splitlines() if "serve.listening" in line)
+        assert f"address=http://127.0.0.1:{service.port} socket={service.socket_path}" in line
+    with harness.Running(host="", port=None) as service:
+        assert f"serve.listening address=none socket={service.socket_path}" in service.log()
 
 
 def test_no_tcp_at_all():

@@ -76,8 +76,29 @@ def test_an_isolation_that_is_not_allowed_is_refused(service):
     assert "allow_process" in refused(service, 403, isolation="process")
 
 
+def test_why_there_is_no_vm_is_told_without_advice_for_who_sits_at_the_machine():
+    def prepare(service):
+        (service.directory / "no-kvm").touch()
+        words = service.command()
+        service.command = lambda: ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /dev/kvm && exec "$@"',
+                                   str(service.directory / "no-kvm"), *words]
+
+    with harness.Running(prepare=prepare, warm="") as service:
+        asked = {"code": "1", "isolation": "vm"}
+        reply = service.post("/v1/execute", asked)
+        assert (reply.status, reply.detail()) == (400, "vm isolation: /dev/kvm: Inappropriate ioctl for device")
+        stream = service.post("/v1/execute/stream", asked)
+        assert "Inappropriate ioctl" in stream.body.decode() and "what to do" not in stream.body.decode()
+
+
 def test_an_unknown_language_is_400(service):
     assert refused(service, 400, language="cobol") == "unknown language 'cobol'"
+
+
+def test_two_files_of_one_path_are_refused(service):
+    """The later one would win, and nobody be told."""
+    files = [{"path": "a", "content": "1"}, {"path": "b", "content": "2"}, {"path": "a", "content": "3"}]
+    assert refused(service, 422, files=files) == "File path 'a' is given twice."
 
 
 def test_dependencies_are_400_with_a_clear_message(service):

@@ -87,6 +87,9 @@ def test_without_a_writable_cgroup_the_memory_limit_is_weak_and_so_container_iso
     assert "soft" in rows["cgroup: memory"]["detail"]
     assert rows["cgroup: memory"]["fix"]
     assert rows["cgroup: cpus"]["state"] == "weak"
+    if "hierarchy" in rows["cgroup: memory"]["detail"]:  # version 1 has one for each
+        for row, name in (("memory", "memory"), ("pids", "pids"), ("cpu time", "cpuacct"), ("cpus", "cpu")):
+            assert f"the {name} hierarchy" in rows[f"cgroup: {row}"]["detail"]
     assert object["whole"] is False
     assert result.code == 1
 

@@ -45,6 +45,12 @@ def test_the_man_page_has_the_options_of_help(hotcell, command):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
+def test_h_is_help(hotcell, command):
+    asked = hotcell(command, "-h")
+    assert (asked.code, asked.out) == (0, hotcell(command, "--help").out)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_each_option_of_help_is_one(hotcell, command):
     """argp makes --help from its table, so it cannot name one that is not there; but a value must be
     wanted where one is shown, and only there."""

@@ -70,6 +70,16 @@ def test_rights_are_listed_as_the_options_that_give_them(keys):
     assert lines == {"all": given, "none": ["no", "limits"]}
 
 
+def test_a_language_that_is_not_there_is_told(keys):
+    """Not refused: one that is registered later may be meant. An alias is none: rights go by id."""
+    made = keys("add", "bob", "--languages", "python,cobol,py")
+    assert made.code == 0 and made.out.startswith("hc_")
+    warnings = [line for line in made.err.splitlines() if "warning" in line]
+    assert [line.split("'")[1] for line in warnings] == ["cobol", "py"]
+    assert ", lua, " in warnings[0]
+    assert "warning" not in keys("add", "eve", "--languages", "python,lua").err
+
+
 def test_a_name_is_taken_until_its_key_is_revoked(keys):
     assert keys("add", "bob").code == 0
     again = keys("add", "bob")

@@ -176,7 +176,7 @@ def test_a_language_is_known_by_its_aliases_in_any_case(hotcell):
 def test_a_misspelt_language_gets_a_suggestion(hotcell):
     result = hotcell.run("-l", "pyhton", "-c", "print(1)")
     assert result.code == 125
-    assert "unknown language pyhton; did you mean python?" in result.err
+    assert "unknown language 'pyhton'; did you mean python?" in result.err
 
 
 def png_size(path):

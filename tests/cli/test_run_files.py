@@ -96,10 +96,11 @@ def test_files_belong_to_the_cells_user(anyone, place):
     assert result.out == "cell cell\n"
 
 
-def test_a_later_file_replaces_an_earlier_one(hotcell, place):
-    (place / "one").write_text("one\n")
+def test_a_file_replaces_one_of_an_earlier_directory(hotcell, place):
+    (place / "all").mkdir()
+    (place / "all/x").write_text("one\n")
     (place / "two").write_text("two\n")
-    result = hotcell.run("-l", "sh", "-c", "cat x", "-f", f"{place}/one:x", "-f", f"{place}/two:x")
+    result = hotcell.run("-l", "sh", "-c", "cat d/x", "-f", f"{place}/all:d", "-f", f"{place}/two:d/x")
     assert result.out == "two\n"
 
 

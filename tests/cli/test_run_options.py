@@ -199,7 +199,7 @@ WRONG = [
     (["-f", "/bin/sh:" + "x" * 256], "longer than 255 bytes"),
     (["-f", "/bin/sh:" + "x/" * 300 + "x"], "deeper"),
     (["-f", "/bin/sh:" + ("y" * 200 + "/") * 30 + "x"], "longer than"),
-    (["-l", "nonsense"], "unknown language nonsense"),
+    (["-l", "nonsense"], "unknown language 'nonsense'; 'hotcell languages' lists them"),
     (["-l", ""], "unknown language"),
     (["--languages", "/nonexistent/languages"], "/nonexistent/languages"),
     (["-o", "/nonexistent/deep/out"], "/nonexistent/deep/out"),
@@ -229,12 +229,29 @@ def test_wrong_input_says_what_was_wanted(hotcell):
     (["-l", "python"], "what is to be run?"),
     (["a.py", "b.py"], "more than one FILE: 'a.py' and 'b.py'"),
     (["/nonexistent/x.py"], "'/nonexistent/x.py': No such file or directory"),
-    (["/bin"], ""),
+    (["/bin"], "'/bin' is a directory"),
+    (["-l", "python", "/bin"], "'/bin' is a directory"),
+    (["/etc/hostname"], "'/etc/hostname': the language is not named, and neither an ending nor a #! line tells it; "
+     "give -l LANG"),
+    (["-f", "/bin/sh", "--entry", "../x"], "entry = '../x': File paths must not contain '..'."),
+    (["-f", "/bin/sh", "--entry", "/x"], "entry = '/x': File paths must be relative."),
+    (["-l", "sh", "-f", "/etc/passwd:x", "-f", "/etc/group:x", "--entry", "x"],
+     "both '/etc/passwd' and '/etc/group' would be 'x' in the workspace"),
+    (["-l", "sh", "/etc/passwd", "-f", "/etc/group:passwd"], "would be 'passwd' in the workspace"),
     (["-", "-l", "sh", "--stdin", "-"], "standard input cannot be both"),
     (["-l", "sh", "/dev/null"], "'/dev/null'"),
 ])
 def test_what_cannot_be_run_gets_a_clear_message_and_125(hotcell, args, said):
     assert said in message(hotcell.run(*args))
+
+
+def test_one_file_given_twice_and_directories_of_one_name_are_fine(hotcell, tmp_path):
+    for name in "ab":
+        (tmp_path / name / "d").mkdir(parents=True)
+        (tmp_path / name / "d" / name).touch()
+    script = tmp_path / "s.sh"
+    script.write_text("ls d")
+    assert hotcell.run(script, "-f", script, "-f", tmp_path / "a/d", "-f", tmp_path / "b/d").out == "a\nb\n"
 
 
 def test_a_file_that_may_not_be_read_is_named(hotcell, tmp_path):

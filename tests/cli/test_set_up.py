@@ -75,6 +75,21 @@ def test_make_run_runs_a_first_snippet_and_starts_the_service(open_dir, tmp_path
     said = out.read_text()
     assert "Hello from Python" in said and "5050" in said, said
     assert f"curl -s localhost:{port}/v1/execute" in said
+    assert said.index("serve.listening") < said.index("It works")
+
+
+def test_make_run_on_a_port_that_is_taken_says_so_and_no_more(open_dir):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = subprocess.run(
+            ["make", "-C", ROOT, "--no-print-directory", "run"], stdin=subprocess.DEVNULL, capture_output=True,
+            text=True, env={**os.environ, "PORT": str(port), "STATE": str(open_dir)})
+    said = done.stdout + done.stderr
+    assert done.returncode != 0 and "Hello from Python" in said
+    assert f"listen on 127.0.0.1 port {port}: Address already in use" in said and "--port" in said and "PORT=" in said
+    assert "It works" not in said
 
 
 def test_what_make_calls_is_there():

@@ -1,7 +1,9 @@
 """vm isolation: a container cell whose program is a guest of hotcell-vmm."""
+import json
 import os
 import re
 import shutil
+import subprocess
 
 import harness
 import pytest
@@ -84,12 +86,32 @@ def test_a_language_that_is_no_guest_is_refused_by_name(hotcell, tmp_path):
     assert "POSIX shell cannot be run in vm isolation" in result.err and "container" in result.err
 
 
-def test_who_may_not_open_kvm_is_told_what_to_do(nobody):
-    if os.stat("/dev/kvm").st_mode & 0o006:
-        return  # here everybody may
-    result = nobody.run("--isolation", "vm", "-l", "sh", "-c", "")
-    assert result.code == 125
-    assert "/dev/kvm: Permission denied" in result.err and "usermod -aG kvm" in result.err
+@pytest.mark.parametrize("group, mode, advice", [
+    ("tty", 0o660, "what to do: sudo usermod -aG tty $USER, then log in again"),
+    (64999, 0o660, "what to do: sudo usermod -aG 64999 $USER, then log in again"),
+    ("tty", 0o640, "the device is root's alone: sudo groupadd -f kvm && sudo chgrp kvm /dev/kvm"),
+    ("root", 0o660, "the device is root's alone: sudo groupadd -f kvm && sudo chgrp kvm /dev/kvm"),
+])
+def test_who_may_not_open_kvm_is_told_what_to_do(nobody, tmp_path, group, mode, advice):
+    """By whose it really is: to be in a group helps only where the group may open it."""
+    device = tmp_path / "kvm"
+    device.touch()
+    shutil.chown(device, group=group)
+    device.chmod(mode)
+
+    def say(*args):
+        done = subprocess.run(
+            ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /dev/kvm && exec "$@"', device,
+             "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", nobody.program, *args],
+            env=nobody.env, capture_output=True, text=True, cwd="/")
+        return done.stdout + done.stderr
+
+    said = say("run", "--isolation", "vm", "-l", "sh", "-c", "")
+    assert "/dev/kvm: Permission denied; what to do: " in said and advice in said
+    assert "hotcell doctor" not in said
+    rows = {row["name"]: row for row in json.loads(say("doctor", "--json"))["checks"]}
+    assert rows["/dev/kvm"]["fix"] in said
+    assert rows["vm cell"]["detail"] == "vm isolation: /dev/kvm: Permission denied"
 
 
 def test_without_the_vmm_there_is_no_vm_isolation(private):

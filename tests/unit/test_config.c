@@ -490,7 +490,7 @@ static void wrong_values_are_told_with_name_value_and_what_was_wanted(void **sta
 			"f:1: request_bytes_max = '1T': want a size from 1K to 1G (largest JSON "
 			"body of a request)" },
 		{ "state_dir: relative",
-			"f:1: state_dir = 'relative': want an absolute path of at most 4000 bytes "
+			"f:1: state_dir = 'relative': want a path of at most 4000 bytes, absolute in the file "
 			"(directory of stored files, keys and history)" },
 		{ "user: ''",
 			"f:1: user = '': want text of 1 to 255 bytes (user that the service becomes "
@@ -511,7 +511,7 @@ static void wrong_values_are_told_with_name_value_and_what_was_wanted(void **sta
 			"f:1: cors_origins = 'a.example': want a list of origins without a "
 			"path, or * (web pages that may call the API, such as https://example.org)" },
 		{ "mounts: [/a, b]",
-			"f:1: mounts = 'b': want a list of absolute paths (directories of this "
+			"f:1: mounts = 'b': want a list of paths, absolute in the file (directories of this "
 			"machine below which sessions may mount)" },
 		{ "user: \"a\\nb\\e\"",
 			"f:1: user = 'a?b?': want text of 1 to 255 bytes (user that the service "
@@ -715,6 +715,8 @@ static void a_default_follows_a_maximum_unless_both_were_given(void **state)
 
 /* ---- words that are not known ---- */
 
+#define HELP "; 'hotcell serve --help' lists them"
+
 static void unknown_names_are_told_with_the_nearest(void **state)
 {
 	(void)state;
@@ -726,10 +728,10 @@ static void unknown_names_are_told_with_the_nearest(void **state)
 		load("--prot=1", NULL, NULL), "unknown option '--prot=1'; did you mean --port?");
 	is_refused_with(load("--timeout_max_ms=1", NULL, NULL),
 		"unknown option '--timeout_max_ms=1'; did you mean --timeout-max-ms?");
-	is_refused_with(load("--gibberish", NULL, NULL), "unknown option '--gibberish'");
-	is_refused_with(load("--", NULL, NULL), "unknown option '--'");
-	is_refused_with(load("--=1", NULL, NULL), "unknown option '--=1'");
-	is_refused_with(load("-p", "1", NULL), "unknown option '-p'");
+	is_refused_with(load("--gibberish", NULL, NULL), "unknown option '--gibberish'" HELP);
+	is_refused_with(load("--", NULL, NULL), "unknown option '--'" HELP);
+	is_refused_with(load("--=1", NULL, NULL), "unknown option '--=1'" HELP);
+	is_refused_with(load("-p", "1", NULL), "unknown option '-p'" HELP);
 	is_refused_with(
 		load("port", NULL, NULL), "unexpected 'port': settings are given as --name value");
 	is_refused_with(load("--port", NULL, NULL),

@@ -468,12 +468,12 @@ static void an_unknown_language_is_told_with_the_nearest_name(void **state)
 	put_language(p->first, "c", "");
 	put_language(p->first, "go", "");
 	r = load(p);
-	assert_string_equal(found(r, "pyhton"), "unknown language pyhton; did you mean python?");
-	assert_string_equal(found(r, "pyy"), "unknown language pyy; did you mean py?");
-	assert_string_equal(found(r, "cobol"), "unknown language cobol");
-	assert_string_equal(found(r, "x"), "unknown language x");
-	assert_string_equal(found(r, ""), "unknown language ");
-	assert_string_equal(found(r, "a\x1b[1m"), "unknown language a?[1m");
+	assert_string_equal(found(r, "pyhton"), "unknown language 'pyhton'; did you mean python?");
+	assert_string_equal(found(r, "pyy"), "unknown language 'pyy'; did you mean py?");
+	assert_string_equal(found(r, "cobol"), "unknown language 'cobol'");
+	assert_string_equal(found(r, "x"), "unknown language 'x'");
+	assert_string_equal(found(r, ""), "unknown language ''");
+	assert_string_equal(found(r, "a\x1b[1m"), "unknown language 'a?[1m'");
 }
 
 static void the_ending_of_a_file_tells_its_language(void **state)

@@ -62,6 +62,23 @@ static void anything_else_is_refused(void **state)
 	}
 }
 
+static void a_port_that_is_none_is_named(void **state)
+{
+	static const char *const urls[] = { "http://127.0.0.1:99999", "http://[::1]:99999/x",
+		"https://host:99999" };
+	struct server s;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(urls) / sizeof(urls[0]); i++) {
+		assert_false(finds(urls[i], NULL, &s));
+		assert_non_null(strstr(e.text, "port '99999': want a number from 1 to 65535"));
+	}
+	assert_false(finds("http://host:0", NULL, &s));
+	assert_false(finds("http://host:8o", NULL, &s));
+	is_at("http://host:65535/a:b", "http://host:65535/a:b", NULL);
+	is_at("http://[::1]/x", "http://[::1]/x", NULL);
+}
+
 static void the_environment_names_one_if_the_command_line_does_not(void **state)
 {
 	struct server s;
@@ -134,6 +151,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST_ALONE(urls_and_sockets_are_understood),
 		TEST_ALONE(anything_else_is_refused),
+		TEST_ALONE(a_port_that_is_none_is_named),
 		TEST_ALONE(the_environment_names_one_if_the_command_line_does_not),
 		TEST_ALONE(a_key_comes_from_the_command_line_then_the_environment),
 		TEST_ALONE(a_key_file_is_read_if_nobody_else_can),

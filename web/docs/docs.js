@@ -186,7 +186,7 @@ function curlText(method, path, operation, values = {}, body = exampleBody(opera
 	const url = base + fillPath(path, (name) => (values[name] ? encodePath(name, values[name]) : name.toUpperCase()));
 	const options = (streams ? "-N " : "") + (method === "GET" ? "" : `-X ${method} `);
 	const lines = [`curl ${options}${quoted(url + queryText(operation, values))}`];
-	if (needsKey(operation)) lines.push('-H "Authorization: Bearer $HOTCELL_KEY"');
+	if (needsKey(operation)) lines.push('-H "Authorization: Bearer $HOTCELL_API_KEY"');
 	if (type === "application/json") {
 		lines.push(`-H 'Content-Type: ${type}'`, `-d ${quoted(typeof body === "string" ? body : JSON.stringify(body))}`);
 	} else if (type) {

@@ -8,14 +8,51 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 
 static bool in_container(void)
 {
 	return access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0;
+}
+
+/* From the file alone: what else knows of groups is other people's code, and we may be root. */
+static void name_group(gid_t gid, char *ret, size_t size)
+{
+	auto_fclose FILE *file = fopen("/etc/group", "re");
+	struct group *found = NULL;
+	struct group row;
+	char room[4096];
+
+	snprintf(ret, size, "%u", (unsigned)gid);
+	while (file && fgetgrent_r(file, &row, room, sizeof(room), &found) == 0)
+		if (row.gr_gid == gid) {
+			snprintf(ret, size, "%s", row.gr_name);
+			return;
+		}
+}
+
+/* Who may open it is not the same everywhere: often its group, sometimes root alone. */
+static const char *fix_of_rights(void)
+{
+	static char text[256];
+	char group[64];
+	struct stat st;
+
+	if (geteuid() == 0)
+		return in_container() ? "start the container with: --device /dev/kvm" :
+					"let whatever confines this process give it /dev/kvm";
+	if (stat("/dev/kvm", &st) || st.st_gid == 0 || (st.st_mode & 060) != 060)
+		return "the device is root's alone: sudo groupadd -f kvm && sudo chgrp kvm /dev/kvm && "
+		       "sudo chmod 660 /dev/kvm && sudo usermod -aG kvm $USER, then log in again "
+		       "(a udev rule keeps it so)";
+	name_group(st.st_gid, group, sizeof(group));
+	snprintf(text, sizeof(text), "sudo usermod -aG %s $USER, then log in again", group);
+	return text;
 }
 
 int vm_open_kvm(const char **ret_fix, struct err *e)
@@ -25,7 +62,7 @@ int vm_open_kvm(const char **ret_fix, struct err *e)
 	if (fd >= 0)
 		return fd;
 	if (e->sys_errno == EACCES || e->sys_errno == EPERM)
-		*ret_fix = "sudo usermod -aG kvm $USER, then log in again";
+		*ret_fix = fix_of_rights();
 	else if (!e->sys_errno)
 		*ret_fix = "install a kernel with a stable KVM";
 	else
@@ -54,7 +91,7 @@ static int tell_fix(struct err *e, const char *fix)
 {
 	size_t used = strlen(e->text);
 
-	snprintf(e->text + used, sizeof(e->text) - used, "; what to do: %s", fix);
+	snprintf(e->text + used, sizeof(e->text) - used, ERR_ADVICE "%s", fix);
 	return -1;
 }
 
