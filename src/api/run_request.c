@@ -195,17 +195,15 @@ int run_request_path(const char *path, const char *reserved, struct refusal *ref
 	return 0;
 }
 
-/* Each path once: of two files the later one would win, and nobody be told. And what is a file for one cannot be a
- * directory for another. */
+/* What is a file for one cannot be a directory for another. Of two for one path the later one wins: chat applications
+ * send all that was attached, and names repeat. */
 static int check_nesting(const struct spec *spec, struct refusal *refusal)
 {
 	struct map paths = { 0 };
 	int failed = 0;
 
-	for (size_t i = 0; i < spec->files_count && !failed; i++)
-		if (map_put(&paths, spec->files[i].path, spec->files[i].path))
-			failed = refuse(refusal, 422, "path", "File path '%s' is given twice.",
-				spec->files[i].path);
+	for (size_t i = 0; i < spec->files_count; i++)
+		map_put(&paths, spec->files[i].path, spec->files[i].path);
 	if (spec->entry)
 		map_put(&paths, spec->entry, spec->entry);
 	for (size_t i = 0; i <= spec->files_count && !failed; i++) {

@@ -95,10 +95,10 @@ def test_an_unknown_language_is_400(service):
     assert refused(service, 400, language="cobol") == "unknown language 'cobol'"
 
 
-def test_two_files_of_one_path_are_refused(service):
-    """The later one would win, and nobody be told."""
+def test_of_two_files_for_one_path_the_later_one_wins(service):
+    """Chat applications send all that was attached, and names repeat."""
     files = [{"path": "a", "content": "1"}, {"path": "b", "content": "2"}, {"path": "a", "content": "3"}]
-    assert refused(service, 422, files=files) == "File path 'a' is given twice."
+    assert service.execute("print(open('a').read(), open('b').read())", files=files)["stdout"] == "3 2\n"
 
 
 def test_dependencies_are_400_with_a_clear_message(service):
