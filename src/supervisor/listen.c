@@ -188,3 +188,42 @@ void listen_close(const struct config *c, struct daemon_start *start)
 	if (start->has_made_dir)
 		rmdir(dir);
 }
+
+/* ---- telling ---- */
+
+static void add_place(struct buf *to, const char *format, const char *first, const char *second)
+{
+	if (to->len)
+		buf_add_str(to, ",");
+	buf_addf(to, format, first, second);
+}
+
+/* As the kernel has it: a manager may have opened it, and a name may have become a number. */
+static void describe_listener(int fd, struct buf *addresses, struct buf *sockets)
+{
+	struct sockaddr_storage address = { 0 };
+	struct sockaddr *any = (struct sockaddr *)&address;
+	socklen_t len = sizeof(address);
+	char host[NI_MAXHOST];
+	char port[NI_MAXSERV];
+
+	if (getsockname(fd, any, &len))
+		return;
+	if (any->sa_family == AF_UNIX)
+		add_place(sockets, "%s%s", ((struct sockaddr_un *)any)->sun_path, "");
+	else if (getnameinfo(any, len, host, sizeof(host), port, sizeof(port),
+			 NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+		add_place(addresses, any->sa_family == AF_INET6 ? "http://[%s]:%s" : "http://%s:%s",
+			host, port);
+}
+
+void listen_tell(const struct daemon_start *start)
+{
+	auto_buf struct buf addresses = { 0 };
+	auto_buf struct buf sockets = { 0 };
+
+	for (unsigned i = 0; i < start->listeners_count; i++)
+		describe_listener(start->listeners[i].fd, &addresses, &sockets);
+	log_info("serve.listening", { "address", .text = addresses.data ? addresses.data : "none" },
+		{ "socket", .text = sockets.data ? sockets.data : "none" });
+}

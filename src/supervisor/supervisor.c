@@ -11,12 +11,12 @@
 #include "supervisor/listen.h"
 #include "supervisor/places.h"
 #include "supervisor/seal.h"
+#include "supervisor/talk.h"
 #include "wire/mounts.h"
 #include "wire/vmm_start.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
@@ -26,7 +26,6 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -125,28 +124,6 @@ static int start_warden(struct supervisor *s, const char *isolation, int *ret_so
 	return 0;
 }
 
-static void send_with_fd(int to, const char *text, int fd)
-{
-	struct iovec piece = { (char *)(uintptr_t)text, strlen(text) };
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control = { .head = {
-			      .cmsg_len = CMSG_LEN(sizeof(int)),
-			      .cmsg_level = SOL_SOCKET,
-			      .cmsg_type = SCM_RIGHTS,
-		      } };
-	struct msghdr message = {
-		.msg_iov = &piece,
-		.msg_iovlen = 1,
-		.msg_control = fd < 0 ? NULL : &control,
-		.msg_controllen = fd < 0 ? 0 : sizeof(control.room),
-	};
-
-	memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
-	(void)!sendmsg(to, &message, MSG_NOSIGNAL);
-}
-
 static void answer_warden(struct supervisor *s, const char *isolation)
 {
 	auto_close int socket_fd = -1;
@@ -156,37 +133,10 @@ static void answer_warden(struct supervisor *s, const char *isolation)
 	if (start_warden(s, isolation, &socket_fd, &e)) {
 		log_error("warden.failed", { "isolation", .text = isolation },
 			{ "text", .text = e.text });
-		send_with_fd(s->control_fd, e.text, -1);
+		talk_send(s->control_fd, e.text, -1);
 	} else {
-		send_with_fd(s->control_fd, "ok", socket_fd);
+		talk_send(s->control_fd, "ok", socket_fd);
 	}
-}
-
-/* A sentence, and a descriptor with it or -1. False: the other end is gone. */
-static bool receive_with_fd(int from, int flags, char *ret_text, size_t size, int *ret_fd)
-{
-	struct iovec piece = { ret_text, size - 1 };
-	union {
-		struct cmsghdr head;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control;
-	struct msghdr message = {
-		.msg_iov = &piece,
-		.msg_iovlen = 1,
-		.msg_control = &control,
-		.msg_controllen = sizeof(control.room),
-	};
-	ssize_t n = recvmsg(from, &message, MSG_CMSG_CLOEXEC | flags);
-	const struct cmsghdr *head;
-
-	*ret_fd = -1;
-	if (n <= 0)
-		return false;
-	ret_text[n] = '\0';
-	head = CMSG_FIRSTHDR(&message);
-	if (head && head->cmsg_type == SCM_RIGHTS)
-		memcpy(ret_fd, CMSG_DATA(head), sizeof(*ret_fd));
-	return true;
 }
 
 int supervisor_ask_warden(int control_fd, const char *isolation, int *ret_socket, struct err *e)
@@ -197,7 +147,7 @@ int supervisor_ask_warden(int control_fd, const char *isolation, int *ret_socket
 		if (strcmp(kinds[i].isolation, isolation) == 0 &&
 			send(control_fd, &kinds[i].letter, 1, MSG_NOSIGNAL) != 1)
 			return err_sys(e, "ask the supervisor for a warden");
-	if (!receive_with_fd(control_fd, 0, text, sizeof(text), ret_socket))
+	if (!talk_receive(control_fd, 0, text, sizeof(text), ret_socket))
 		return err_set(e, ERR_GONE, "the supervisor is gone");
 	return *ret_socket < 0 ? err_set(e, ERR_UNAVAILABLE, "%s", text) : 0;
 }
@@ -210,7 +160,7 @@ int supervisor_take_settings(int settings_fd, struct config **ret, struct err *e
 	char text[64];
 	ssize_t n;
 
-	if (!receive_with_fd(settings_fd, MSG_DONTWAIT, text, sizeof(text), &fd) || fd < 0)
+	if (!talk_receive(settings_fd, MSG_DONTWAIT, text, sizeof(text), &fd) || fd < 0)
 		return err_set(e, ERR_GONE, "no settings have come");
 	n = pread(fd, buf_reserve(&settings, SETTINGS_MAX), SETTINGS_MAX, 0);
 	if (n < 0)
@@ -327,45 +277,6 @@ static void on_daemon_end(struct supervisor *s)
 	wait_for_wardens(s);
 }
 
-/* ---- where it listens ---- */
-
-static void add_place(struct buf *to, const char *format, const char *first, const char *second)
-{
-	if (to->len)
-		buf_add_str(to, ",");
-	buf_addf(to, format, first, second);
-}
-
-/* As the kernel has it: a manager may have opened it, and a name may have become a number. */
-static void describe_listener(int fd, struct buf *addresses, struct buf *sockets)
-{
-	struct sockaddr_storage address = { 0 };
-	struct sockaddr *any = (struct sockaddr *)&address;
-	socklen_t len = sizeof(address);
-	char host[NI_MAXHOST];
-	char port[NI_MAXSERV];
-
-	if (getsockname(fd, any, &len))
-		return;
-	if (any->sa_family == AF_UNIX)
-		add_place(sockets, "%s%s", ((struct sockaddr_un *)any)->sun_path, "");
-	else if (getnameinfo(any, len, host, sizeof(host), port, sizeof(port),
-			 NI_NUMERICHOST | NI_NUMERICSERV) == 0)
-		add_place(addresses, any->sa_family == AF_INET6 ? "http://[%s]:%s" : "http://%s:%s",
-			host, port);
-}
-
-static void tell_listening(const struct supervisor *s)
-{
-	auto_buf struct buf addresses = { 0 };
-	auto_buf struct buf sockets = { 0 };
-
-	for (unsigned i = 0; i < s->start.listeners_count; i++)
-		describe_listener(s->start.listeners[i].fd, &addresses, &sockets);
-	log_info("serve.listening", { "address", .text = addresses.data ? addresses.data : "none" },
-		{ "socket", .text = sockets.data ? sockets.data : "none" });
-}
-
 /* ---- what happens ---- */
 
 static void on_control(struct supervisor *s)
@@ -377,7 +288,7 @@ static void on_control(struct supervisor *s)
 		return; /* its end is told by its pidfd */
 	if (letter == 'r') {
 		if (!s->has_served)
-			tell_listening(s);
+			listen_tell(&s->start);
 		s->has_served = true;
 		notify_send("READY=1\nSTATUS=", &ignored);
 	}
@@ -419,7 +330,7 @@ static int pass_settings(const struct supervisor *s, struct err *e)
 		return err_sys(e, "hand the settings to the daemon");
 	config_print(s->config, file);
 	fflush(file);
-	send_with_fd(s->settings_fd, "settings", fd);
+	talk_send(s->settings_fd, "settings", fd);
 	return 0;
 }
 
