@@ -286,6 +286,8 @@ void run_on_room(struct hotcell_work *work);
 bool run_is_in(const struct hotcell_work *work, uint32_t cell);
 /* Whether nothing is to be taken from its cell now. */
 bool run_is_paused(const struct hotcell_work *work);
+/* Until it has ended, again and again: an order is lost on a keeper that has not begun yet. cancel.c */
+void cancel_order(struct hotcell_work *work);
 /* What a warm machine says, and that it is gone. */
 void run_on_line(struct hotcell_work *work, uint8_t type, struct frame_in *in);
 void run_on_line_end(struct hotcell_work *work);

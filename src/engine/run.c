@@ -8,7 +8,7 @@
 
 #include <errno.h>
 
-enum { BACKSTOP_MS = 5000, CANCEL_REPEAT_MS = 50, CANCEL_TRIES = 60 };
+enum { BACKSTOP_MS = 5000, CANCEL_TRIES = 60 };
 
 #define TO(step) (1U << WORK_##step)
 
@@ -61,13 +61,6 @@ static void set_timer(struct hotcell_work *work, uint64_t ms)
 static void set_wall_timer(struct hotcell_work *work)
 {
 	set_timer(work, work->step_limits.at[LIMIT_WALL_MS] + BACKSTOP_MS);
-}
-
-/* Again and again, until it has ended. */
-static void order_cancel(struct hotcell_work *work)
-{
-	cell_order(work->cell, ORDER_CANCEL);
-	set_timer(work, CANCEL_REPEAT_MS);
 }
 
 static uint8_t warm_flags(const struct hotcell_work *work)
@@ -127,7 +120,7 @@ static void begin_exec(struct hotcell_work *work, bool compile)
 	work_goto(work, compile ? WORK_COMPILING : WORK_RUNNING);
 	set_wall_timer(work);
 	if (work->cancelled)
-		order_cancel(work); /* before it went out: the keeper did not know of it then */
+		cancel_order(work); /* before it went out: the keeper did not know of it then */
 	if (work->interrupts)
 		cell_order(work->cell, ORDER_INTERRUPT);
 	work->interrupts = false;
@@ -540,7 +533,7 @@ void work_on_time(struct timer *timer)
 	}
 	/* An order is lost on a keeper that has not begun yet: it is repeated until it is heard. */
 	if (work->cancelled && work->cancel_tries++ < CANCEL_TRIES && work->step != WORK_DONE) {
-		order_cancel(work);
+		cancel_order(work);
 		return;
 	}
 	/* The keeper has ended it long ago, but could not tell. */
@@ -560,42 +553,4 @@ void work_on_time(struct timer *timer)
 		cell_kill(work->cell);
 		work_finish(work);
 	}
-}
-
-/* Nothing was asked of whoever is kept in the cell. */
-static void cancel_before_it_runs(struct hotcell_work *work)
-{
-	work->ended_without_exit = true;
-	work->exited.kept = work->cell->session != NULL;
-	if (work->step == WORK_STAGING)
-		cell_drop_half(work->cell);
-	work_finish(work);
-}
-
-void hotcell_cancel(struct hotcell_work *work)
-{
-	if (work->step == WORK_DONE || !work->cell || work->cancelled)
-		return;
-	work->cancelled = true;
-	hotcell_pause(work, 0);
-	if (work->is_for_files) {
-		files_cancel(work);
-		return;
-	}
-	if ((work->step == WORK_MAKING || work->step == WORK_STAGING ||
-		    work->step == WORK_CARRYING) &&
-		!work->has_gone_out)
-		cancel_before_it_runs(work);
-	else
-		order_cancel(work); /* of one that goes out the keeper hears soon */
-}
-
-/* What a machine has for itself alone (wire/vmm_warm.h), no keeper could pass on to it: once it goes out. It does
- * so soon. */
-void hotcell_interrupt(struct hotcell_work *work)
-{
-	if (work->is_quiet && work->step == WORK_RUNNING)
-		work->interrupts = true;
-	else if (work->step == WORK_COMPILING || work->step == WORK_RUNNING)
-		cell_order(work->cell, ORDER_INTERRUPT);
 }
