@@ -2,14 +2,10 @@
 
 #include "base/buf.h"
 #include "base/own.h"
-#include "base/path.h"
-#include "language/language.h"
 #include "supervisor/places.h"
 
 #include <stdio.h>
 #include <string.h>
-
-enum { DIRS_MAX = 16 };
 
 struct known {
 	struct registry *files;
@@ -17,26 +13,15 @@ struct known {
 	size_t registered_count;
 };
 
-/* Those that the service reads; root's own are not among them, since it is another user then. */
 static struct registry *load_files(const struct config *c)
 {
 	struct places places = { 0 };
 	struct err ignored;
-	int lost = places_find(&places, &ignored);
-	auto_free char *shipped = lost ? NULL : path_join(places.share, "languages");
-	auto_free char *own = language_user_dir();
-	const char *dirs[DIRS_MAX];
-	unsigned count = 0;
+	struct registry *found =
+		places_find(&places, &ignored) ? NULL : places_languages(places.share, c);
 
 	places_free(&places);
-	if (!shipped)
-		return NULL;
-	dirs[count++] = shipped;
-	if (own && geteuid() != 0)
-		dirs[count++] = own;
-	for (size_t i = 0; i < c->language_dirs.count && count < DIRS_MAX; i++)
-		dirs[count++] = c->language_dirs.at[i];
-	return registry_load(dirs, count, NULL, NULL);
+	return found;
 }
 
 /* An alias is none: rights are held against ids. */

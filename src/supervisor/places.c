@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { DIRS_MAX = 16 };
+
 static char *own_dir(void)
 {
 	char path[PATH_MAX_BYTES + 1];
@@ -48,4 +50,19 @@ void places_free(struct places *p)
 	free(p->warden);
 	free(p->share);
 	free(p->drivers);
+}
+
+struct registry *places_languages(const char *share, const struct config *config)
+{
+	auto_free char *shipped = path_join(share, "languages");
+	auto_free char *own = language_user_dir();
+	const char *dirs[DIRS_MAX];
+	unsigned count = 0;
+
+	dirs[count++] = shipped;
+	if (own && geteuid() != 0)
+		dirs[count++] = own;
+	for (size_t i = 0; i < config->language_dirs.count && count < DIRS_MAX; i++)
+		dirs[count++] = config->language_dirs.at[i];
+	return registry_load(dirs, count, NULL, NULL);
 }

@@ -1,15 +1,13 @@
 #include "supervisor/seal.h"
 
 #include "base/buf.h"
-#include "base/own.h"
-#include "base/path.h"
 #include "language/language.h"
+#include "supervisor/places.h"
 #include "wire/warden_wire.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
-
-enum { DIRS_MAX = 16 };
 
 struct seal {
 	struct registry *registry;
@@ -19,18 +17,8 @@ struct seal {
 struct seal *seal_open(const char *share, const struct config *config)
 {
 	struct seal *s = xalloc(sizeof(*s));
-	auto_free char *shipped = path_join(share, "languages");
-	auto_free char *own = language_user_dir();
-	const char *dirs[DIRS_MAX];
-	unsigned count = 0;
 
-	dirs[count++] = shipped;
-	/* As the engine does: where the daemon is the same user, it reads those, too. */
-	if (own && geteuid() != 0)
-		dirs[count++] = own;
-	for (size_t i = 0; i < config->language_dirs.count && count < DIRS_MAX; i++)
-		dirs[count++] = config->language_dirs.at[i];
-	s->registry = registry_load(dirs, count, NULL, NULL);
+	s->registry = places_languages(share, config);
 	return s;
 }
 
